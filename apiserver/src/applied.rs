@@ -1,10 +1,9 @@
 //! Checks what is applied: no field may be undeclared, and none repeated.
 
 use kubeapi::{
-    call::Call,
-    duplicates::DuplicateFields,
     object::text_or_empty,
     registry::{Kind, KindSchema},
+    request::{call::Call, duplicates::DuplicateFields},
     status::StatusError,
     validate::{FieldValidation, unknown_metadata},
 };

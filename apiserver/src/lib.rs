@@ -8,7 +8,8 @@
 //! |---|---|
 //! | caller | `access` (RBAC, impersonation, reviews), `token`, `token_request` |
 //! | definitions | `definitions`, `schema_validation`, `string_formats` |
-//! | new objects | `plugins`, `prepare`, `service_allocator`, `quota` |
+//! | new objects | `defaults`, `plugins`, `prepare`, `service_allocator`, `quota` |
+//! | validation | `validate`: a table of rules for each kind |
 //! | admission | `admission` (policies, webhooks, Pod Security), `checks`, `applied` |
 //! | expressions | `cel`, and the functions of Go's standard library that it has (`go_*`) |
 
@@ -19,6 +20,7 @@ mod blocking;
 mod builder;
 mod cel;
 mod checks;
+mod defaults;
 mod definitions;
 mod go_ip;
 mod go_regex;
@@ -34,6 +36,7 @@ mod strategy;
 mod string_formats;
 mod token;
 mod token_request;
+mod validate;
 
 pub use admission::{Admission, FieldError, HttpsTransport, Review, WebhookCall, WebhookTransport};
 pub use builder::{Builder, builder};

@@ -1,21 +1,19 @@
 //! Completes objects before they are admitted: defaults, the metadata that the server controls, the owners of fields.
 
+use crate::defaults;
 use kubeapi::{
-    call::Call,
-    defaults, definition_status,
-    object::{as_map, child, metadata, text},
-    object_size, patch,
+    object::{as_map, child, definition_status, metadata, object_size, text, timestamp::now},
+    patch,
     registry::{Builtin, Kind},
+    request::call::Call,
     status::StatusError,
     strategy::Origin,
-    timestamp::now,
-    validate,
     verbs::write::{target, writer},
 };
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{admission, service_allocator};
+use crate::{admission, service_allocator, validate};
 
 /// Checks the numbers of items and bytes in an object that replaces `old`, if there is one.
 pub(crate) fn check_limits(

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use http::{Response, request::Parts};
 use kubeapi::{
-    Api, Body, Identity, Kind,
-    body::RequestBody,
-    call::Call,
-    defaults,
-    duplicates::DuplicateFields,
-    object_size,
-    path::{RequestPath, Target},
+    Api, Body, Identity, Kind, defaults,
+    object::object_size,
     registry::{Builtin, KindSchema},
+    request::{
+        body::RequestBody,
+        call::Call,
+        duplicates::DuplicateFields,
+        path::{RequestPath, Target},
+    },
     status::StatusError,
     strategy::{Origin, QuotaLock, ReviewRequest, Strategy},
-    validate::{self, FieldValidation},
+    validate::{FieldValidation, decode},
 };
 use objectstore::{Key, Write};
 use serde_json::Value;
@@ -23,7 +24,7 @@ use serde_json::Value;
 use crate::{
     access, admission, applied, checks, definitions, plugins, prepare, quota,
     server::{Server, State},
-    service_allocator, token_request,
+    service_allocator, token_request, validate,
 };
 
 /// The strategy of a whole API server.
@@ -62,7 +63,7 @@ impl Strategy for ServerStrategy {
         review: ReviewRequest<'_>,
         body: RequestBody,
     ) -> Result<Response<Body>, StatusError> {
-        let body = kubeapi::body::read(body).await?;
+        let body = kubeapi::request::body::read(body).await?;
         access::review(&self.server(api), review, body).await
     }
 
@@ -103,7 +104,7 @@ impl Strategy for ServerStrategy {
         let kind = &call.target.kind;
         let validation = FieldValidation::parse(call.query.get("fieldValidation"))?;
         let repeated = DuplicateFields::of(&call.headers, &call.body, validation);
-        let mut warnings = validate::decode(kind, object, repeated, validation)?;
+        let mut warnings = decode(kind, object, repeated, validation)?;
         if kind.is(Builtin::CustomResourceDefinition) {
             warnings.extend(definitions::rules::warnings(object));
         }
@@ -181,10 +182,7 @@ impl Strategy for ServerStrategy {
         let (server, target) = (self.server(api), &call.target);
         let new = admission::mutate(&server, call, target, Some(old), new).await?;
         object_size::check(&new, Some(old))?;
-        let mut causes = validate::update(&target.kind, old, &new, target.part);
-        if target.kind.is(Builtin::CustomResourceDefinition) {
-            causes.extend(definitions::rules::update(old, &new));
-        }
+        let causes = validate::update(&target.kind, old, &new, target.part);
         let checked = checks::check(&target.kind, &target.name, causes, (Some(old), new));
         let (new, warnings) = checked.await?;
         warnings

@@ -14,13 +14,11 @@ use serde_json::{Value, json};
 use crate::{BoundKind, BoundObject, Server, TokenError, TokenGrant};
 use kubeapi::verbs::get::find;
 use kubeapi::{
-    Body, body,
-    call::Call,
+    Body,
     cause::Cause,
-    object::{is_mirror, text_or_empty},
-    request_type,
+    object::{is_mirror, text_or_empty, timestamp::now},
+    request::{body, call::Call, request_type},
     status::StatusError,
-    timestamp::now,
     validate::decode_body,
 };
 use objectstore::{Key, Resource, Store};

@@ -4,7 +4,7 @@ use k8s_openapi::{
     api::core::v1::{Container, ObjectFieldSelector, Pod, ResourceFieldSelector},
     apimachinery::pkg::api::resource::Quantity,
 };
-use kubeapi::quantity;
+use kubeapi::object::quantity;
 
 use super::specs;
 

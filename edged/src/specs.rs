@@ -1,7 +1,7 @@
 //! Accessors for fields of a pod.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
-pub(crate) use kubeapi::resources::is_sidecar;
+pub(crate) use kubeapi::object::resources::is_sidecar;
 
 /// Returns the app containers of a specification, then its init containers and sidecars.
 pub(crate) fn containers(spec: &PodSpec) -> impl Iterator<Item = &Container> {

@@ -8,9 +8,11 @@ use serde_json::Value;
 
 use crate::{
     computed::ComputedObjects,
-    document::{self, Document, Documents},
-    health::StoreCheckCache,
-    metrics::{Metrics, MetricsSource},
+    describe::{
+        document::{self, Document, Documents},
+        health::StoreCheckCache,
+        metrics::{Metrics, MetricsSource},
+    },
     node_streams::NodeStreams,
     registry::{Kind, Registry},
     streams::slots::Slots,

@@ -9,9 +9,11 @@ use tower::{Service, util::MapRequest};
 
 use crate::{
     api::Api,
-    body::BoxError,
-    call::{CompleteLists, SkipAdmission},
     identity::Identity,
+    request::{
+        body::BoxError,
+        call::{CompleteLists, SkipAdmission},
+    },
     status::STORAGE_READ,
 };
 

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::{
-    body::BoxError,
     registry::{computed::ComputedKind, kind::Kind},
+    request::body::BoxError,
 };
 
 /// Computes the objects of some kinds.

@@ -15,11 +15,11 @@ use crate::{
 /// # Errors
 /// The pod breaks a rule: all that it breaks in one text, as `kubectl` would show it.
 pub fn complete_pod(mut pod: Value) -> Result<Value, String> {
-    defaults::unadmitted_pod(child(as_map(&mut pod), "spec"));
+    defaults::pod::unadmitted(child(as_map(&mut pod), "spec"));
     let registry = Registry::builtin();
     let causes = registry
         .of(Builtin::Pod)
-        .map(|kind| validate::create(kind, &pod))
+        .map(|kind| validate::new_pod(kind, &pod))
         .unwrap_or_default();
     let texts: Vec<_> = causes.iter().map(ToString::to_string).collect();
     if texts.is_empty() {

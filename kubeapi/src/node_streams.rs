@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use http::{HeaderMap, Method, Response, StatusCode, response::Parts};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::body::Body;
+use crate::request::body::Body;
 
 /// A request to a kubelet: `GET /containerLogs/{namespace}/{pod}/{container}?…`, `POST /exec/…`.
 ///

@@ -9,7 +9,7 @@ mod nodes;
 use crate::{
     access::attributes::Attributes,
     cause::Cause,
-    object_size::{MAX_OBJECT_BYTES, ObjectTooLarge},
+    object::object_size::{MAX_OBJECT_BYTES, ObjectTooLarge},
     patch::error::PatchError,
     registry::Kind,
 };

@@ -12,22 +12,27 @@ use serde_json::Value;
 use tower::Service;
 
 use crate::{
-    Api, Body, BoxError, Identity, accept, access,
+    Api, Body, BoxError, Identity, access,
     api::strategy::ReviewRequest,
-    body::{self, RequestBody},
-    call::{self, Call, CompleteLists, SkipAdmission},
-    discovery,
-    document::{Document, Name},
-    exposition, gzip, health, legacy_watch, openapi,
-    path::{self, RequestPath, Target},
-    query::Query,
+    describe::{
+        discovery,
+        document::{Document, Name},
+        exposition, health, openapi,
+    },
     registry::{Builtin, Registry},
+    request::{
+        accept,
+        body::{self, RequestBody},
+        call::{self, Call, CompleteLists, SkipAdmission},
+        gzip, legacy_watch,
+        path::{self, RequestPath, Target},
+        query::Query,
+        subresource::Subresource,
+        warnings::Warnings,
+        yaml,
+    },
     status::StatusError,
-    streams,
-    subresource::Subresource,
-    verbs,
-    warnings::Warnings,
-    yaml,
+    streams, verbs,
 };
 use objectstore::{Page, Scope};
 

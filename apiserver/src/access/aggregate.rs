@@ -6,8 +6,11 @@ use serde_json::Value;
 use super::roles::{GROUP, listed, selects};
 use crate::Server;
 use kubeapi::{
-    object::{as_map, items, text_or_empty},
-    object_size::{MAX_OBJECT_BYTES, is_within},
+    object::{
+        as_map, items,
+        object_size::{MAX_OBJECT_BYTES, is_within},
+        text_or_empty,
+    },
     status::StatusError,
 };
 use objectstore::{Expect, Key, Resource, StoreError, Write};

@@ -9,9 +9,9 @@ use super::roles;
 use crate::Server;
 use kubeapi::access::{attributes::Attributes, rules};
 use kubeapi::{
-    call::Call,
     object::{items, metadata, text_or_empty},
     registry::Builtin,
+    request::call::Call,
     status::StatusError,
 };
 

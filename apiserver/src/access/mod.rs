@@ -6,8 +6,7 @@ use crate::Server;
 use kubeapi::{
     Identity,
     access::{attributes::Attributes, wanted},
-    path::RequestPath,
-    review_kind::ReviewKind,
+    request::{path::RequestPath, review_kind::ReviewKind},
     status::StatusError,
 };
 

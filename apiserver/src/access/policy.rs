@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{aggregate, roles::GROUP};
 use crate::Server;
-use kubeapi::{status::StatusError, timestamp};
+use kubeapi::{object::timestamp, status::StatusError};
 use objectstore::{Expect, Key, Resource, Store, StoreError, Write};
 
 /// How often missing ones are looked for while another writer stores some of them.

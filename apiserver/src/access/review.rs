@@ -11,12 +11,10 @@ use super::{
 use crate::Server;
 use kubeapi::access::attributes::Attributes;
 use kubeapi::{
-    Body, Identity, body,
+    Body, Identity,
     cause::Cause,
     object::{as_map, child, items, metadata, text_or_empty},
-    query::Query,
-    request_type::RequestType,
-    review_kind::ReviewKind,
+    request::{body, query::Query, request_type::RequestType, review_kind::ReviewKind},
     status::StatusError,
     strategy::ReviewRequest,
     validate::decode_body,

@@ -8,8 +8,10 @@ use super::roles;
 use crate::Server;
 use kubeapi::access::{attributes::Attributes, rules};
 use kubeapi::{
-    call::Call, object::text_or_empty, registry::Builtin, status::StatusError,
-    subresource::Subresource,
+    object::text_or_empty,
+    registry::Builtin,
+    request::{call::Call, subresource::Subresource},
+    status::StatusError,
 };
 
 const GROUP: &str = "certificates.k8s.io";

@@ -6,12 +6,9 @@ use serde_json::{Map, Value, json};
 
 use kubeapi::{
     Identity,
-    call::Call,
-    object::{as_map, text_or_empty},
-    path::Target,
+    object::{as_map, scale::scale_of, text_or_empty},
     registry::{Kind, Registry},
-    scale::scale_of,
-    subresource::Subresource,
+    request::{call::Call, path::Target, subresource::Subresource},
 };
 
 /// The operation of an admission request.

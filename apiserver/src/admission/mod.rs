@@ -3,15 +3,12 @@
 use serde_json::Value;
 
 use crate::Server;
+use crate::defaults;
 use kubeapi::{
-    call::Call,
     cause::Cause,
-    conversion::stored_form,
-    defaults,
-    duplicates::DuplicateFields,
-    object::{as_map, assign, child, default_to, metadata},
-    path::Target,
+    object::{as_map, assign, child, conversion::stored_form, default_to, metadata},
     registry::{Builtin, Kind},
+    request::{call::Call, duplicates::DuplicateFields, path::Target},
     status::StatusError,
     validate::{self, FieldValidation},
 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::Server;
-use kubeapi::{path::Target, status::StatusError};
+use kubeapi::{request::path::Target, status::StatusError};
 use objectstore::{Key, Resource, Store};
 
 /// Returns the namespace of the request, if there is one.

@@ -15,7 +15,7 @@ use super::{
     with_depth::WithDepth,
 };
 use crate::go_url::Url;
-use kubeapi::{go_duration, quantity::Quantity};
+use kubeapi::object::{go_duration, quantity::Quantity};
 
 /// The longest text, in bytes, that is parsed as a time or a duration: it is parsed again at each access.
 const LONGEST_TIME: usize = 256;

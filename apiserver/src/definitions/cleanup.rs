@@ -5,13 +5,14 @@ use serde_json::Value;
 
 use super::store::{committed, write};
 use crate::Server;
-use kubeapi::definition_status::{FINALIZER, conditions::set};
+use kubeapi::object::definition_status::{FINALIZER, conditions::set};
 use kubeapi::{
-    deletion::{Deletion, Next, deleted},
-    object::{items, metadata, text_or_empty},
+    object::{
+        deletion::{Deletion, Next, deleted},
+        items, metadata, text_or_empty, timestamp,
+    },
     registry::Kind,
     status::StatusError,
-    timestamp,
 };
 use objectstore::{Expect, Key, Page, Resource, Scope, Write};
 

@@ -5,8 +5,11 @@ use serde_json::Value;
 use crate::go_url;
 use kubeapi::{
     cause::Cause,
-    names::{dns_1035_label, dns_subdomain},
-    object::{items, text, text_or_empty},
+    object::{
+        items,
+        names::{dns_1035_label, dns_subdomain},
+        text, text_or_empty,
+    },
 };
 
 const CONVERSION: &str = "spec.conversion";

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::schema_validation::{DeadlineExceeded, SchemaValidator};
 use kubeapi::cause::Cause;
-use kubeapi::structural_schema::Structural;
+use kubeapi::schema::structural_schema::Structural;
 
 /// Returns what is invalid in the defaults of the schema at `path` and of those within it.
 pub(super) fn check(schema: &Value, path: &str, must_be_pruned: bool) -> Vec<Cause> {

@@ -10,11 +10,12 @@ use uuid::Uuid;
 
 use crate::Server;
 use kubeapi::{
-    definition_status,
-    object::{as_map, assign, default_to, is_deleting, metadata, text_or_empty},
+    object::{
+        as_map, assign, default_to, definition_status, is_deleting, metadata, text_or_empty,
+        timestamp,
+    },
     registry::Builtin,
     status::StatusError,
-    timestamp,
 };
 use objectstore::{Expect, Key, Object, Page, Scope, Store, StoreError, Write};
 
@@ -142,7 +143,7 @@ async fn seed(api: &Server, definition: &CustomResourceDefinition) -> Result<(),
     let map = as_map(&mut new);
     map.shift_insert(0, "kind".into(), kind.kind.as_str().into());
     map.shift_insert(1, "apiVersion".into(), kind.api_version().into());
-    kubeapi::defaults::fill(&kind, &mut new)?;
+    crate::defaults::fill(&kind, &mut new)?;
     let key = Key::new(
         kind.resource().clone(),
         "",

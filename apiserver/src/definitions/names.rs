@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use kubeapi::definition_status::conditions::{is_true, set};
+use kubeapi::object::definition_status::conditions::{is_true, set};
 use kubeapi::{
     object::{as_map, child, items, text_or_empty},
     registry::Registry,

@@ -6,8 +6,11 @@ use super::{conversion_rules, ratchets::Ratchets, schema_parts, version_rules};
 use crate::{go_url, string_formats};
 use kubeapi::{
     cause::Cause,
-    names::{dns_1035_label, dns_subdomain},
-    object::{items, text, text_or_empty},
+    object::{
+        items,
+        names::{dns_1035_label, dns_subdomain},
+        text, text_or_empty,
+    },
 };
 
 /// The annotation that definitions of Kubernetes' own groups must have.
@@ -60,7 +63,8 @@ pub(crate) fn check(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
 
 /// Returns what is invalid in an update, besides the faults of the new state.
 pub(crate) fn update(old: &Value, new: &Value) -> Vec<Cause> {
-    let is_established = kubeapi::definition_status::conditions::is_true(old, "Established");
+    let is_established =
+        kubeapi::object::definition_status::conditions::is_true(old, "Established");
     let fixed = [
         ("scope", "/spec/scope", is_established),
         ("names.kind", "/spec/names/kind", is_established),

@@ -8,8 +8,7 @@ use serde_json::Value;
 use super::{keywords, ratchets::Ratchets, selectable_rules};
 use kubeapi::{
     cause::Cause,
-    names::dns_1035_label,
-    object::{items, text, text_or_empty},
+    object::{items, names::dns_1035_label, text, text_or_empty},
     table,
 };
 

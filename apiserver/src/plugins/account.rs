@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use super::references;
 use crate::Server;
+use crate::defaults::{self, account::VOLUME_PREFIX};
 use kubeapi::verbs::generated_name::generated;
 use kubeapi::{
-    defaults::{self, account::VOLUME_PREFIX},
     object::{as_map, child, default_to, is_mirror, items, text_or_empty},
-    path::Target,
     registry::Builtin,
+    request::path::Target,
     status::StatusError,
 };
 use objectstore::{Key, Store};

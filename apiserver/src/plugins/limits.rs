@@ -4,10 +4,9 @@ use serde_json::{Map, Value};
 
 use crate::Server;
 use kubeapi::{
-    object::{as_map, child, default_to, items, text_or_empty},
-    path::Target,
-    quantity::Quantity,
+    object::{as_map, child, default_to, items, quantity::Quantity, text_or_empty},
     registry::Builtin,
+    request::path::Target,
     status::StatusError,
 };
 use objectstore::{Object, Page, Scope};

@@ -1,6 +1,6 @@
 //! What is added to new objects by what stands in others: Kubernetes' admission plugins that are always on.
 
-use kubeapi::{path::Target, registry::Builtin, status::StatusError};
+use kubeapi::{registry::Builtin, request::path::Target, status::StatusError};
 use serde_json::Value;
 
 use crate::{Server, prepare::check_limits};

@@ -1,6 +1,6 @@
 //! Checks the namespace of a new object. Source: Kubernetes' admission plugin `NamespaceLifecycle`.
 
-use kubeapi::{path::Target, status::StatusError};
+use kubeapi::{request::path::Target, status::StatusError};
 use objectstore::{Key, Resource, Store};
 
 use crate::Server;

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use kubeapi::{
     object::{as_map, child, items, text},
-    path::Target,
     registry::Builtin,
+    request::path::Target,
 };
 
 /// The taint, which the node lifecycle controller removes.

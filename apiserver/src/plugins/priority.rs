@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::Server;
 use kubeapi::{
     object::{as_map, text_or_empty},
-    path::Target,
     registry::Builtin,
+    request::path::Target,
     status::StatusError,
 };
 use objectstore::{Key, Page, Scope, Store};

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::Server;
 use kubeapi::{
     object::{as_map, child, default_to, items, text_or_empty},
-    path::Target,
     registry::Builtin,
+    request::path::Target,
     status::StatusError,
 };
 use objectstore::{Key, Store};

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::Server;
 use kubeapi::{
     object::{as_map, child, items, metadata, text, text_or_empty},
-    path::Target,
     registry::Builtin,
+    request::path::Target,
     status::StatusError,
 };
 use objectstore::{Page, Scope};

@@ -7,10 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::Server;
 use kubeapi::{
-    object::{as_map, text_or_empty},
-    path::Target,
-    quantity::Quantity,
+    object::{as_map, quantity::Quantity, text_or_empty},
     registry::{Builtin, Kind},
+    request::path::Target,
     status::StatusError,
     strategy::QuotaLock,
 };

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use kubeapi::{
-    object::{items, text_or_empty},
-    quantity::Quantity,
+    object::{items, quantity::Quantity, text_or_empty},
     registry::{Builtin, Kind},
 };
 

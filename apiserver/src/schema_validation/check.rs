@@ -14,7 +14,7 @@ use super::{
 };
 use crate::string_formats;
 use kubeapi::cause::Cause;
-use kubeapi::value_path::{field_step, within};
+use kubeapi::object::value_path::{field_step, within};
 
 /// The most causes that are reported for one object.
 const MAX_CAUSES: usize = 500;

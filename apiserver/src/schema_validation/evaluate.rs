@@ -8,7 +8,7 @@ use super::{
 };
 use crate::cel::{Activation, Budget, EvalError, MAX_OBJECT_COST, Val};
 use kubeapi::cause::Cause;
-use kubeapi::value_path::field_step;
+use kubeapi::object::value_path::field_step;
 
 /// The longest message that an expression may make, in bytes.
 const LONGEST_MESSAGE: usize = 5 * 1024;

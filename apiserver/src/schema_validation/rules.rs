@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::types;
 use crate::cel::{Decl, Program};
 use kubeapi::cause::Cause;
-use kubeapi::value_path::field_step;
+use kubeapi::object::value_path::field_step;
 
 /// The key of the rules in a schema.
 const RULES: &str = "x-kubernetes-validations";

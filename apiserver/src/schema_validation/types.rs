@@ -1,6 +1,6 @@
 //! The CEL types of a schema's values.
 
-use kubeapi::structural_schema::is_type_meta;
+use kubeapi::schema::structural_schema::is_type_meta;
 use serde_json::Value;
 
 use crate::cel::Decl;

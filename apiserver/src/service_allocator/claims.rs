@@ -17,7 +17,7 @@ use crate::Server;
 use kubeapi::{
     cause::Cause,
     object::{as_map, text_or_empty},
-    path::Target,
+    request::path::Target,
     status::StatusError,
 };
 use objectstore::{Expect, Key, Listing, Page, Resource, Scope, Store, StoreError, Write};

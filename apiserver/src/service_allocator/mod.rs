@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::Server;
 use kubeapi::{
     object::{as_map, child},
-    path::Target,
     registry::Builtin,
+    request::path::Target,
     status::StatusError,
 };
 use objectstore::{Key, Write};

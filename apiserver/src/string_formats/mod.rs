@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::{go_time, go_url};
-use kubeapi::{go_duration, names};
+use kubeapi::object::{go_duration, names};
 
 mod email;
 mod numbers;

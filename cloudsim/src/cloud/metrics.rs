@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use kubeapi::{MetricsSource, exposition::Text};
+use kubeapi::{MetricsSource, describe::exposition::Text};
 
 use crate::{
     controllers::{informers::WorkQueues, scheduler::SchedulerMetrics},

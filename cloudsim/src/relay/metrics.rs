@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use kubeapi::exposition::{Text, number};
+use kubeapi::describe::exposition::{Text, number};
 
 /// The counters of all nodes together. Cheap to clone.
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,8 @@
 //! Compares what pods request with what the node has.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
-pub(crate) use kubeapi::resources::{Amounts, amounts, limits_of, requests_of};
-use kubeapi::{quantity, resources::add};
+pub(crate) use kubeapi::object::resources::{Amounts, amounts, limits_of, requests_of};
+use kubeapi::object::{quantity, resources::add};
 
 use super::PredicateFailure;
 use crate::specs;

@@ -6,7 +6,7 @@ use k8s_openapi::{
     api::core::v1::{Container, Pod},
     apimachinery::pkg::api::resource::Quantity,
 };
-use kubeapi::quantity;
+use kubeapi::object::quantity;
 use wire::cri;
 
 use crate::specs;

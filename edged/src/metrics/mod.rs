@@ -11,7 +11,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-pub(crate) use kubeapi::exposition::Histogram;
+pub(crate) use kubeapi::describe::exposition::Histogram;
 use parking_lot::Mutex;
 
 pub(crate) use self::operations::{Operation, Operations};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kubeapi::quantity;
+use kubeapi::object::quantity;
 
 use super::machine::Machine;
 use crate::{NodeConfig, downward::Allocatable};

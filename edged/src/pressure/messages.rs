@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use componentbase::static_pods::{CONFIG_MIRROR_ANNOTATION, CONFIG_SOURCE_ANNOTATION};
 use k8s_openapi::api::core::v1::Pod;
-use kubeapi::quantity;
+use kubeapi::object::quantity;
 
 use super::{
     rank::{self, PodUsage},

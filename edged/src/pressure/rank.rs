@@ -5,7 +5,7 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
-use kubeapi::quantity;
+use kubeapi::object::quantity;
 
 use super::signals::Resource;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use componentbase::static_pods::{CONFIG_MIRROR_ANNOTATION, CONFIG_SOURCE_ANNOTATION};
 use componentbase::{Metric, MetricKind};
 use k8s_openapi::api::core::v1::Pod;
-use kubeapi::exposition::{Text, number, seconds, unix};
+use kubeapi::describe::exposition::{Text, number, seconds, unix};
 use wire::cri;
 
 use super::volumes;

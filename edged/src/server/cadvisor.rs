@@ -6,9 +6,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
-use kubeapi::exposition::{Family, Label, Text, number, seconds, unix};
+use kubeapi::describe::exposition::{Family, Label, Text, number, seconds, unix};
 
-use kubeapi::quantity;
+use kubeapi::object::quantity;
 
 use crate::{
     specs,

@@ -30,7 +30,8 @@ use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
 use kubeapi::{
-    Body, exposition,
+    Body,
+    describe::exposition,
     hosts::{HostError, Hosts, Scheme},
     serve,
 };

@@ -1,6 +1,6 @@
 //! `/metrics/probes`: outcomes of probes, under the kubelet's names. Pure.
 
-use kubeapi::exposition::{Label, Text, number};
+use kubeapi::describe::exposition::{Label, Text, number};
 
 use crate::probes::ProbeCounts;
 

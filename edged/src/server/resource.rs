@@ -6,7 +6,7 @@
 //! `container_start_time_seconds`, and needs the labels `container`, `pod` and `namespace` and the times.
 
 use jiff::Timestamp;
-use kubeapi::exposition::{Family, Label, Text, number, seconds, unix};
+use kubeapi::describe::exposition::{Family, Label, Text, number, seconds, unix};
 
 use crate::stats::{
     Usage,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kubeapi::exposition::{Text, number};
+use kubeapi::describe::exposition::{Text, number};
 
 use crate::stats::summary::{FsStats, VolumeStats};
 

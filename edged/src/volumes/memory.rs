@@ -6,7 +6,7 @@ use std::{io::ErrorKind, os::unix::fs::MetadataExt, path::Path};
 
 use fs_err as fs;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kubeapi::quantity;
+use kubeapi::object::quantity;
 use nix::{
     errno::Errno,
     mount::{MsFlags, mount},

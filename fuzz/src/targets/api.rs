@@ -79,7 +79,7 @@ pub(super) fn json(bytes: &[u8]) {
 pub(super) fn objects() -> Vec<Vec<u8>> {
     let mut all = corpus::texts(&[POD, NAMESPACE]);
     all.extend(corpus::files(
-        "kubeapi/src/proto/fixtures",
+        "kubeapi/src/request/proto/fixtures",
         "deployment.json",
     ));
     all
@@ -109,7 +109,7 @@ pub(super) fn protobuf(bytes: &[u8]) {
 }
 
 pub(super) fn protobufs() -> Vec<Vec<u8>> {
-    corpus::files("kubeapi/src/proto/fixtures", ".bin")
+    corpus::files("kubeapi/src/request/proto/fixtures", ".bin")
 }
 
 /// Runs a patch; the first byte chooses its kind.

@@ -1,6 +1,6 @@
 //! The attributes of a request that the authorizer decides on.
 
-use crate::path::Target;
+use crate::request::path::Target;
 
 /// The attributes of a request, named as in RBAC rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

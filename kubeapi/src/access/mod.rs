@@ -4,8 +4,10 @@ use http::request::Parts;
 
 use crate::{
     Identity,
-    path::{RequestPath, Target},
-    query::Query,
+    request::{
+        path::{RequestPath, Target},
+        query::Query,
+    },
     status::StatusError,
 };
 

@@ -9,16 +9,16 @@ use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::{
-    Api, Body, Identity, access,
-    body::RequestBody,
-    call::Call,
-    defaults,
-    object::{default_to, metadata},
-    path::{RequestPath, Target},
+    Api, Body, Identity, access, defaults,
+    object::{default_to, metadata, timestamp::now},
     registry::Kind,
-    review_kind::ReviewKind,
+    request::{
+        body::RequestBody,
+        call::Call,
+        path::{RequestPath, Target},
+        review_kind::ReviewKind,
+    },
     status::StatusError,
-    timestamp::now,
 };
 use objectstore::{Key, Write};
 

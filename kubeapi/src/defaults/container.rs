@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::fields::{default_number, default_text, map_at, maps, text_at};
 use crate::object::{child, default_to};
 
-pub(super) fn fill(container: &mut Map<String, Value>, host_network: bool) {
+pub(crate) fn fill(container: &mut Map<String, Value>, host_network: bool) {
     default_text(container, "terminationMessagePath", "/dev/termination-log");
     default_text(container, "terminationMessagePolicy", "File");
     let policy = if is_latest(text_at(container, "image")) {
@@ -63,7 +63,7 @@ fn fill_http(handler: &mut Map<String, Value>) {
 }
 
 /// Sets each missing request to its limit.
-pub(super) fn fill_requests(container: &mut Map<String, Value>) {
+pub(crate) fn fill_requests(container: &mut Map<String, Value>) {
     let Some(resources) = map_at(container, "resources") else {
         return;
     };

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Returns the maps in the list under `key`.
-pub(super) fn maps<'a>(
+pub fn maps<'a>(
     map: &'a mut Map<String, Value>,
     key: &str,
 ) -> impl Iterator<Item = &'a mut Map<String, Value>> {
@@ -15,7 +15,7 @@ pub(super) fn maps<'a>(
 }
 
 /// Returns the map under `key`, if there is one.
-pub(super) fn map_at<'a>(
+pub fn map_at<'a>(
     map: &'a mut Map<String, Value>,
     key: &str,
 ) -> Option<&'a mut Map<String, Value>> {
@@ -23,19 +23,19 @@ pub(super) fn map_at<'a>(
 }
 
 /// Returns the text under `key`, or an empty one.
-pub(super) fn text_at<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
+pub fn text_at<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
     map.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Sets `key` unless it is a non-empty text; Go does not distinguish an empty text from none.
-pub(super) fn default_text(map: &mut Map<String, Value>, key: &str, value: &str) {
+pub fn default_text(map: &mut Map<String, Value>, key: &str, value: &str) {
     if text_at(map, key).is_empty() {
         map.insert(key.to_owned(), value.into());
     }
 }
 
 /// Sets `key` unless there is a number other than 0.
-pub(super) fn default_number(map: &mut Map<String, Value>, key: &str, value: i64) {
+pub fn default_number(map: &mut Map<String, Value>, key: &str, value: i64) {
     if map.get(key).and_then(Value::as_i64).unwrap_or_default() == 0 {
         map.insert(key.to_owned(), value.into());
     }

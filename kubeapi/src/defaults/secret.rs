@@ -7,13 +7,13 @@ use super::fields::default_text;
 use crate::object::child;
 
 /// Fills in a secret, and moves `stringData`.
-pub(super) fn fill(secret: &mut Map<String, Value>) {
+pub fn fill(secret: &mut Map<String, Value>) {
     default_text(secret, "type", "Opaque");
     written(secret);
 }
 
 /// Moves the write-only `stringData` into `data`.
-pub(super) fn written(secret: &mut Map<String, Value>) {
+pub fn written(secret: &mut Map<String, Value>) {
     if let Some(Value::Object(texts)) = secret.shift_remove("stringData") {
         let data = child(secret, "data");
         for (key, text) in texts {

@@ -1,3 +1,5 @@
+//! Tests of [`super`].
+
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -8,11 +10,11 @@ use objectstore::MemoryStore;
 use serde_json::json;
 
 use super::*;
-use crate::{Api, Rules};
+use crate::Api;
 
 /// A cache, which stores whatever it is given, with one ConfigMap.
 async fn one(data: serde_json::Value) -> Client {
-    let api = Api::builder(MemoryStore::new()).rules(Rules::Relay).build();
+    let api = Api::builder(MemoryStore::new()).build();
     let client = api.client("default");
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "default"}, "data": data});
     let maps = untyped(&client);

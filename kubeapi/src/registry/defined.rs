@@ -11,7 +11,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{object::as_map, structural_schema::Structural};
+use crate::{object::as_map, schema::structural_schema::Structural};
 
 /// Converts an object, of whichever version, into a version of its kind.
 pub type Convert = fn(version: &str, object: Value) -> Value;

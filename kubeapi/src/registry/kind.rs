@@ -9,7 +9,7 @@ use super::{
     defined::{Defined, PrinterColumn, ScalePaths},
     type_name::TypeName,
 };
-use crate::{builtin_schema::Schema, structural_schema::Structural};
+use crate::schema::{builtin_schema::Schema, structural_schema::Structural};
 use objectstore::Resource;
 
 /// One kind in one version.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::lexer::{Lexer, Token};
-use crate::names;
+use crate::object::names;
 
 /// One requirement of a label selector.
 #[derive(Clone, Debug, PartialEq, Eq)]

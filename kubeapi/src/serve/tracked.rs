@@ -23,7 +23,7 @@ use super::{
     peer::{PeerAddress, PeerCertificate},
     share::{self, Client, Shares},
 };
-use crate::{Body, Identity, body::text, streams::Tasks};
+use crate::{Body, Identity, request::body::text, streams::Tasks};
 
 /// The state that all requests of a connection share.
 pub(super) struct Connection {

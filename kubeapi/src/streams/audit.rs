@@ -1,6 +1,6 @@
 //! The audit log of streams into pods: a log line with the target `audit`.
 
-use crate::{Identity, path::Target};
+use crate::{Identity, request::path::Target};
 
 /// The most characters of a command that are logged.
 const MAX_COMMAND_CHARACTERS: usize = 200;

@@ -12,7 +12,11 @@ use super::{
     upgrade::{Client, STREAM_PROTOCOL, UpgradeRequest},
     websocket,
 };
-use crate::{Body, NodeAnswer, NodeRequest, call::Call, query::Query, status::StatusError};
+use crate::{
+    Body, NodeAnswer, NodeRequest,
+    request::{call::Call, query::Query},
+    status::StatusError,
+};
 
 /// The prefix of the subprotocol of a WebSocket that tunnels SPDY.
 const TUNNEL: &str = "SPDY/3.1+";

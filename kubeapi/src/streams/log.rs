@@ -11,7 +11,12 @@ use super::{
     upgrade::{Client, UpgradeRequest},
     websocket,
 };
-use crate::{Body, NodeAnswer, call::Call, cause::Cause, query::Query, status::StatusError};
+use crate::{
+    Body, NodeAnswer,
+    cause::Cause,
+    request::{call::Call, query::Query},
+    status::StatusError,
+};
 
 /// Returns the log options as a query for the kubelet.
 fn options(query: &Query, pod: &str) -> Result<String, StatusError> {

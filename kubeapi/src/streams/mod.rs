@@ -33,15 +33,17 @@ use self::request::StreamRequest;
 pub(crate) use self::tasks::Tasks;
 use crate::{
     Api, Body, Identity,
-    accept::Shape,
-    body::{self, RequestBody},
-    call::{self, Call},
-    path::Target,
-    query::Query,
+    request::{
+        accept::Shape,
+        body::{self, RequestBody},
+        call::{self, Call},
+        path::Target,
+        query::Query,
+        subresource::Remote,
+        warnings::Warnings,
+    },
     status::StatusError,
-    subresource::Remote,
     verbs::get::find,
-    warnings::Warnings,
 };
 
 /// Returns the methods that a subresource allows.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Api, path::Target, status::StatusError, verbs::get::find};
+use crate::{Api, request::path::Target, status::StatusError, verbs::get::find};
 
 /// A pod as it is stored.
 pub(super) struct Pod {

@@ -14,8 +14,9 @@ use super::{
     upgrade::{Client, Handshake, SPDY, STREAM_PROTOCOL, UpgradeRequest},
 };
 use crate::{
-    Body, NodeAnswer, NodeRequest, call::Call, query::Query, status::StatusError,
-    subresource::Remote,
+    Body, NodeAnswer, NodeRequest,
+    request::{call::Call, query::Query, subresource::Remote},
+    status::StatusError,
 };
 
 /// The stream protocol used with nodes, which reports the exit as a `Status`.

@@ -4,7 +4,8 @@ use http::request::Parts;
 use serde_json::{Map, Value};
 
 use crate::{
-    api::Api, call::Call, identity::Identity, node_streams::NodeStreams, status::StatusError,
+    api::Api, identity::Identity, node_streams::NodeStreams, request::call::Call,
+    status::StatusError,
 };
 
 /// A request for a subresource that is not stored.

@@ -8,14 +8,14 @@ const IMMUTABLE: &str = "field is immutable";
 
 /// One row: a path of fields, separated by dots, and what may not happen to it.
 #[derive(Debug)]
-pub(super) struct Change {
+pub struct Change {
     at: &'static str,
     kept: Kept,
 }
 
 /// What may not happen to a field.
 #[derive(Debug)]
-pub(super) enum Kept {
+pub enum Kept {
     /// It changes.
     Same,
     /// It changes; messages call it otherwise.
@@ -31,12 +31,12 @@ pub(super) enum Kept {
 }
 
 /// Makes a row.
-pub(super) const fn change(at: &'static str, kept: Kept) -> Change {
+pub const fn change(at: &'static str, kept: Kept) -> Change {
     Change { at, kept }
 }
 
 /// Adds the faults of the change from `old` to `new`.
-pub(super) fn check(rows: &[Change], old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+pub fn check(rows: &[Change], old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     for Change { at, kept } in rows {
         let pointer = if at.is_empty() {
             String::new()
@@ -66,7 +66,7 @@ pub(super) fn check(rows: &[Change], old: &Value, new: &Value, causes: &mut Vec<
 }
 
 /// Reports whether two values mean the same: an empty list or map is like none, as in Go.
-pub(super) fn same(before: &Value, after: &Value) -> bool {
+pub fn same(before: &Value, after: &Value) -> bool {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => of_maps(before, after),
         (Value::Array(before), Value::Array(after)) => {
@@ -94,7 +94,7 @@ fn of_maps(before: &Map<String, Value>, after: &Map<String, Value>) -> bool {
 }
 
 /// Whether the value is like an absent one.
-pub(super) fn is_nothing(value: &Value) -> bool {
+pub fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(list) => list.is_empty(),

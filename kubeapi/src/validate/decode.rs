@@ -9,16 +9,20 @@ use serde_json::Value;
 
 use super::FieldValidation;
 use crate::{
-    body,
-    builtin_schema::{Findings, Schema, TypeMismatch},
     cause::Cause,
-    duplicates::{DuplicateFields, MAX_FIELD_ERRORS},
     object::{as_map, default_to, text_or_empty},
-    query::Query,
     registry::{Kind, KindSchema, TypeName},
-    request_type::{RequestType, is_registered},
+    request::{
+        body,
+        duplicates::{DuplicateFields, MAX_FIELD_ERRORS},
+        query::Query,
+        request_type::{RequestType, is_registered},
+    },
+    schema::{
+        builtin_schema::{Findings, Schema, TypeMismatch},
+        structural_schema::Structural,
+    },
     status::StatusError,
-    structural_schema::Structural,
 };
 
 /// Decodes `object` as one of `kind` and brings it into the form in which it is stored; returns warnings. `repeated` is the received

@@ -13,21 +13,24 @@ use super::{
     numbers::{self, percent},
     place::Place,
 };
-use crate::{cause::Cause, names, quantity::Quantity};
+use crate::{
+    cause::Cause,
+    object::{names, quantity::Quantity},
+};
 
 /// Returns what is wrong with a text.
-pub(super) type Faults = fn(&str) -> Vec<String>;
+pub type Faults = fn(&str) -> Vec<String>;
 
 /// One row of a table.
 #[derive(Debug)]
-pub(super) struct Row {
+pub struct Row {
     at: &'static str,
     rule: Rule,
 }
 
 /// What a value must be.
 #[derive(Debug)]
-pub(super) enum Rule {
+pub enum Rule {
     /// There, and not empty; the text says why.
     Required(&'static str),
     /// There, but possibly empty.
@@ -90,17 +93,18 @@ pub(super) enum Rule {
 
 /// Fields of which one may be set.
 #[derive(Debug)]
-pub(super) struct Union {
-    pub(super) members: &'static [Member],
+pub struct Union {
+    /// The alternatives.
+    pub members: &'static [Member],
     /// Why a second one is refused.
-    pub(super) many: &'static str,
+    pub many: &'static str,
     /// Why none is refused.
-    pub(super) none: &'static str,
+    pub none: &'static str,
 }
 
 /// A field of a union.
 #[derive(Debug)]
-pub(super) struct Member {
+pub struct Member {
     field: &'static str,
     /// What messages call a second one, and what they call the only one.
     names: [&'static str; 2],
@@ -109,18 +113,18 @@ pub(super) struct Member {
 
 impl Member {
     /// The name of the field.
-    pub(super) fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         self.field
     }
 }
 
 /// Makes a row.
-pub(super) const fn row(at: &'static str, rule: Rule) -> Row {
+pub const fn row(at: &'static str, rule: Rule) -> Row {
     Row { at, rule }
 }
 
 /// Makes a member.
-pub(super) const fn member(field: &'static str, rows: &'static [Row]) -> Member {
+pub const fn member(field: &'static str, rows: &'static [Row]) -> Member {
     Member {
         field,
         names: [field, field],
@@ -129,7 +133,7 @@ pub(super) const fn member(field: &'static str, rows: &'static [Row]) -> Member 
 }
 
 /// Makes a member that Kubernetes' messages call otherwise: as a second one, and as the only one.
-pub(super) const fn renamed(
+pub const fn renamed(
     field: &'static str,
     names: [&'static str; 2],
     rows: &'static [Row],
@@ -138,7 +142,7 @@ pub(super) const fn renamed(
 }
 
 /// Adds the faults of `place` by all rows.
-pub(super) fn check(rows: &[Row], place: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn check(rows: &[Row], place: &Place<'_>, causes: &mut Vec<Cause>) {
     for row in rows {
         let before = causes.len();
         follow(row.at, place, &mut |place| apply(&row.rule, place, causes));
@@ -150,7 +154,7 @@ pub(super) fn check(rows: &[Row], place: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Adds the faults of `place` by the rows that limit numbers of items and bytes, before all that takes time for each of them.
-pub(super) fn check_limits(rows: &[Row], place: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn check_limits(rows: &[Row], place: &Place<'_>, causes: &mut Vec<Cause>) {
     for row in rows {
         match &row.rule {
             Rule::Table(rows) => follow(row.at, place, &mut |place| {
@@ -355,7 +359,7 @@ fn of_union(union: &Union, place: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Whether a value counts as missing where one is required.
-pub(super) fn is_empty(value: &Value) -> bool {
+pub fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),

@@ -1,7 +1,7 @@
 //! Formats of texts, with Kubernetes' messages.
 
 use super::addresses;
-use crate::names;
+use crate::object::names;
 
 const HTTP_HEADER: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used \
     for validation is '[-A-Za-z0-9]+')";
@@ -16,7 +16,7 @@ const HTTP_PATH: &str =
 const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// The faults of an address.
-pub(super) fn ip(text: &str) -> Vec<String> {
+pub fn ip(text: &str) -> Vec<String> {
     addresses::parse(text)
         .err()
         .map(str::to_owned)
@@ -25,7 +25,7 @@ pub(super) fn ip(text: &str) -> Vec<String> {
 }
 
 /// The faults of a range of addresses.
-pub(super) fn cidr(text: &str) -> Vec<String> {
+pub fn cidr(text: &str) -> Vec<String> {
     parse_cidr(text)
         .is_none()
         .then(|| CIDR.to_owned())
@@ -34,7 +34,7 @@ pub(super) fn cidr(text: &str) -> Vec<String> {
 }
 
 /// The address and the length of the prefix.
-pub(super) fn parse_cidr(text: &str) -> Option<(std::net::IpAddr, u8)> {
+pub fn parse_cidr(text: &str) -> Option<(std::net::IpAddr, u8)> {
     let (address, length) = text.split_once('/')?;
     let address: std::net::IpAddr = address.parse().ok()?;
     let is_number = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
@@ -47,7 +47,7 @@ pub(super) fn parse_cidr(text: &str) -> Option<(std::net::IpAddr, u8)> {
 }
 
 /// The faults of a path that may not lead upwards.
-pub(super) fn no_backsteps(path: &str) -> Vec<String> {
+pub fn no_backsteps(path: &str) -> Vec<String> {
     let leads_up = path.split('/').any(|part| part == "..");
     leads_up
         .then(|| "must not contain '..'".to_owned())
@@ -56,7 +56,7 @@ pub(super) fn no_backsteps(path: &str) -> Vec<String> {
 }
 
 /// The faults of a path inside a volume.
-pub(super) fn relative_path(path: &str) -> Vec<String> {
+pub fn relative_path(path: &str) -> Vec<String> {
     let is_absolute = path
         .starts_with('/')
         .then(|| "must be a relative path".to_owned());
@@ -64,14 +64,14 @@ pub(super) fn relative_path(path: &str) -> Vec<String> {
 }
 
 /// The faults of the path of a file in a volume.
-pub(super) fn file_path(path: &str) -> Vec<String> {
+pub fn file_path(path: &str) -> Vec<String> {
     let is_reserved = path.starts_with("..") && !path.starts_with("../");
     let reserved = is_reserved.then(|| "must not start with '..'".to_owned());
     relative_path(path).into_iter().chain(reserved).collect()
 }
 
 /// The faults of the name of an HTTP header.
-pub(super) fn http_header(name: &str) -> Vec<String> {
+pub fn http_header(name: &str) -> Vec<String> {
     let is_name = !name.is_empty()
         && name
             .bytes()
@@ -83,7 +83,7 @@ pub(super) fn http_header(name: &str) -> Vec<String> {
 }
 
 /// The faults of a host that may begin with a wildcard.
-pub(super) fn host(host: &str) -> Vec<String> {
+pub fn host(host: &str) -> Vec<String> {
     if !host.contains('*') {
         return names::dns_subdomain(host);
     }
@@ -97,7 +97,7 @@ pub(super) fn host(host: &str) -> Vec<String> {
 }
 
 /// The faults of a domain in which DNS searches names.
-pub(super) fn search_domain(text: &str) -> Vec<String> {
+pub fn search_domain(text: &str) -> Vec<String> {
     let name = text.strip_suffix('.').unwrap_or(text);
     if text == "."
         || names::dns_subdomain(&name.replace('_', "a")).is_empty() && !name.ends_with('_')
@@ -108,7 +108,7 @@ pub(super) fn search_domain(text: &str) -> Vec<String> {
 }
 
 /// The faults of a name such as `example.com/a/b`.
-pub(super) fn domain_prefixed_path(text: &str) -> Vec<String> {
+pub fn domain_prefixed_path(text: &str) -> Vec<String> {
     let parts = text
         .split_once('/')
         .filter(|(host, path)| !host.is_empty() && !path.is_empty());
@@ -124,7 +124,7 @@ pub(super) fn domain_prefixed_path(text: &str) -> Vec<String> {
 }
 
 /// The faults of a name such as `validate.example.com`.
-pub(super) fn fully_qualified_name(name: &str) -> Vec<String> {
+pub fn fully_qualified_name(name: &str) -> Vec<String> {
     let faults = names::dns_subdomain(name);
     if !faults.is_empty() {
         return vec![faults.join(",")];
@@ -137,17 +137,17 @@ pub(super) fn fully_qualified_name(name: &str) -> Vec<String> {
 }
 
 /// The faults of a provisioner's or driver's name, whose case does not matter.
-pub(super) fn provisioner(name: &str) -> Vec<String> {
+pub fn provisioner(name: &str) -> Vec<String> {
     names::qualified_name(&name.to_lowercase())
 }
 
 /// The faults of a CSI driver's name, except for its length.
-pub(super) fn driver(name: &str) -> Vec<String> {
+pub fn driver(name: &str) -> Vec<String> {
     names::dns_subdomain(&name.to_lowercase())
 }
 
 /// Whether a range of addresses contains another that is smaller.
-pub(super) fn contains(whole: (std::net::IpAddr, u8), part: (std::net::IpAddr, u8)) -> bool {
+pub fn contains(whole: (std::net::IpAddr, u8), part: (std::net::IpAddr, u8)) -> bool {
     use std::net::IpAddr;
     let bits = |address: IpAddr| match address {
         IpAddr::V4(address) => u128::from(u32::from(address)) << 96,

@@ -5,12 +5,11 @@ use serde_json::{Map, Value};
 use super::place::Place;
 use crate::{
     cause::Cause,
-    names,
-    object::{items, text_or_empty},
+    object::{items, names, text_or_empty},
 };
 
 /// Checks labels, or a selector that consists of labels.
-pub(super) fn labels(place: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn labels(place: &Place<'_>, causes: &mut Vec<Cause>) {
     let add = |causes: &mut Vec<Cause>, text: &str, faults: Vec<String>| {
         causes.extend(
             faults
@@ -26,7 +25,7 @@ pub(super) fn labels(place: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks a selector of labels.
-pub(super) fn selector(place: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn selector(place: &Place<'_>, causes: &mut Vec<Cause>) {
     labels(&place.child("matchLabels", "matchLabels"), causes);
     let expressions = place.child("matchExpressions", "matchExpressions");
     for (index, expression) in expressions.list().iter().enumerate() {
@@ -40,7 +39,7 @@ pub(super) fn selector(place: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks a requirement of a selector, whose operators are these, except for its values.
-pub(super) fn requirement(place: &Place<'_>, operators: &[&str], causes: &mut Vec<Cause>) {
+pub fn requirement(place: &Place<'_>, operators: &[&str], causes: &mut Vec<Cause>) {
     let (operator, values) = (place.text("operator"), place.items("values"));
     match operator {
         _ if !operators.contains(&operator) => {
@@ -73,7 +72,7 @@ pub(super) fn requirement(place: &Place<'_>, operators: &[&str], causes: &mut Ve
 }
 
 /// Checks that the values of a requirement are those of labels.
-pub(super) fn values(place: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn values(place: &Place<'_>, causes: &mut Vec<Cause>) {
     for (index, value) in place.items("values").iter().enumerate() {
         let faults = names::label_value(value.as_str().unwrap_or_default());
         causes.extend(
@@ -85,7 +84,7 @@ pub(super) fn values(place: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Reports whether a selector selects everything.
-pub(super) fn is_empty(selector: &Value) -> bool {
+pub fn is_empty(selector: &Value) -> bool {
     selector
         .get("matchLabels")
         .and_then(Value::as_object)
@@ -94,7 +93,7 @@ pub(super) fn is_empty(selector: &Value) -> bool {
 }
 
 /// Reports whether a selector matches these labels; one that is absent matches nothing. `None` if the selector is invalid.
-pub(super) fn selects(selector: &Value, labels: &Value) -> Option<bool> {
+pub fn selects(selector: &Value, labels: &Value) -> Option<bool> {
     if selector.is_null() {
         return Some(false);
     }
@@ -118,7 +117,7 @@ pub(super) fn selects(selector: &Value, labels: &Value) -> Option<bool> {
 }
 
 /// Reports whether `labels` has all of `wanted`.
-pub(super) fn includes(labels: &Value, wanted: &Value) -> bool {
+pub fn includes(labels: &Value, wanted: &Value) -> bool {
     wanted
         .as_object()
         .into_iter()

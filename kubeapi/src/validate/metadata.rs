@@ -15,8 +15,7 @@ use super::{
 };
 use crate::{
     cause::Cause,
-    names,
-    object::{is_deleting, items, text_or_empty},
+    object::{is_deleting, items, names, text_or_empty},
     registry::{Builtin, Kind},
 };
 
@@ -44,7 +43,7 @@ static CHANGES: &[Change] = &[
 ];
 
 /// Adds the faults in a new object's metadata.
-pub(super) fn create(kind: &Kind, object: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn create(kind: &Kind, object: &Place<'_>, causes: &mut Vec<Cause>) {
     let metadata = object.child("metadata", "metadata");
     let prefix = metadata.text("generateName");
     if !prefix.is_empty() {
@@ -78,7 +77,7 @@ pub(super) fn create(kind: &Kind, object: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Adds the faults in changed metadata.
-pub(super) fn update(kind: &Kind, old: &Value, new: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn update(kind: &Kind, old: &Value, new: &Place<'_>, causes: &mut Vec<Cause>) {
     let before: HashSet<_> = items(old, "/metadata/finalizers")
         .iter()
         .filter_map(Value::as_str)
@@ -119,7 +118,7 @@ fn content(kind: &Kind, object: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks annotations.
-pub(super) fn annotations(annotations: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn annotations(annotations: &Place<'_>, causes: &mut Vec<Cause>) {
     for (key, _) in annotations.entries() {
         let faults = names::qualified_name(&key.to_lowercase());
         causes.extend(
@@ -135,7 +134,7 @@ pub(super) fn annotations(annotations: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks a finalizer: a standard one, or one with a domain.
-pub(super) fn finalizer(finalizer: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn finalizer(finalizer: &Place<'_>, causes: &mut Vec<Cause>) {
     let before = causes.len();
     qualified_finalizer(finalizer, causes);
     if causes.len() == before {
@@ -210,7 +209,7 @@ fn controllers(owners: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Returns the faults of an object's name.
-pub(super) fn name_faults(kind: &Kind, object: &Value, name: &str) -> Vec<String> {
+pub fn name_faults(kind: &Kind, object: &Value, name: &str) -> Vec<String> {
     match kind.builtin {
         Some(Builtin::Namespace | Builtin::StatefulSet | Builtin::Service) => {
             names::dns_label(name)

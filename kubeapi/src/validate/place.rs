@@ -8,8 +8,9 @@ static ABSENT: Value = Value::Null;
 
 /// A value and the steps that lead to it; `null` if there is none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
-    pub(super) value: &'a Value,
+pub struct Place<'a> {
+    /// The value.
+    pub value: &'a Value,
     step: Step<'a>,
     up: Option<&'a Place<'a>>,
 }
@@ -28,7 +29,7 @@ enum Step<'a> {
 
 impl<'a> Place<'a> {
     /// The whole object.
-    pub(super) fn root(value: &'a Value) -> Self {
+    pub fn root(value: &'a Value) -> Self {
         Self {
             value,
             step: Step::Root,
@@ -37,7 +38,7 @@ impl<'a> Place<'a> {
     }
 
     /// The field `name`, which messages call `shown`.
-    pub(super) fn child(&'a self, name: &'a str, shown: &'a str) -> Self {
+    pub fn child(&'a self, name: &'a str, shown: &'a str) -> Self {
         let value = self.value.get(name).unwrap_or(&ABSENT);
         Self {
             value,
@@ -47,7 +48,7 @@ impl<'a> Place<'a> {
     }
 
     /// The item `value` of this list.
-    pub(super) fn item(&'a self, index: usize, value: &'a Value) -> Self {
+    pub fn item(&'a self, index: usize, value: &'a Value) -> Self {
         Self {
             value,
             step: Step::Item(index),
@@ -56,7 +57,7 @@ impl<'a> Place<'a> {
     }
 
     /// The item `value` of this list, whose index is not shown.
-    pub(super) fn hidden(&'a self, value: &'a Value) -> Self {
+    pub fn hidden(&'a self, value: &'a Value) -> Self {
         Self {
             value,
             step: Step::Hidden,
@@ -65,7 +66,7 @@ impl<'a> Place<'a> {
     }
 
     /// The value under `key` of this map.
-    pub(super) fn entry(&'a self, key: &'a str, value: &'a Value) -> Self {
+    pub fn entry(&'a self, key: &'a str, value: &'a Value) -> Self {
         Self {
             value,
             step: Step::Key(key),
@@ -74,47 +75,47 @@ impl<'a> Place<'a> {
     }
 
     /// The value of the field `name`.
-    pub(super) fn get(&self, name: &str) -> &'a Value {
+    pub fn get(&self, name: &str) -> &'a Value {
         self.value.get(name).unwrap_or(&ABSENT)
     }
 
     /// The value at a JSON pointer below this one.
-    pub(super) fn pointer(&self, pointer: &str) -> &'a Value {
+    pub fn pointer(&self, pointer: &str) -> &'a Value {
         self.value.pointer(pointer).unwrap_or(&ABSENT)
     }
 
     /// The text of the field `name`; empty if there is none.
-    pub(super) fn text(&self, name: &str) -> &'a str {
+    pub fn text(&self, name: &str) -> &'a str {
         self.get(name).as_str().unwrap_or_default()
     }
 
     /// The number of the field `name`.
-    pub(super) fn number(&self, name: &str) -> Option<i64> {
+    pub fn number(&self, name: &str) -> Option<i64> {
         self.get(name).as_i64()
     }
 
     /// Whether the field `name` is true.
-    pub(super) fn is(&self, name: &str) -> bool {
+    pub fn is(&self, name: &str) -> bool {
         self.get(name).as_bool().unwrap_or(false)
     }
 
     /// Whether there is a field `name`.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         !self.get(name).is_null()
     }
 
     /// The items of the field `name`.
-    pub(super) fn items(&self, name: &str) -> &'a [Value] {
+    pub fn items(&self, name: &str) -> &'a [Value] {
         self.get(name).as_array().map_or(&[], Vec::as_slice)
     }
 
     /// The items of this list.
-    pub(super) fn list(&self) -> &'a [Value] {
+    pub fn list(&self) -> &'a [Value] {
         self.value.as_array().map_or(&[], Vec::as_slice)
     }
 
     /// The entries of this map.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Value)> + use<'a> {
+    pub fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Value)> + use<'a> {
         self.value
             .as_object()
             .into_iter()
@@ -123,12 +124,12 @@ impl<'a> Place<'a> {
     }
 
     /// The value of the field `name` beside this one.
-    pub(super) fn sibling(&self, name: &str) -> &'a Value {
+    pub fn sibling(&self, name: &str) -> &'a Value {
         self.up.map_or(&ABSENT, |up| up.get(name))
     }
 
     /// The value of the nearest enclosing field `name`, such as the `spec` around a container; `null` if there is none.
-    pub(super) fn nearest(&self, name: &str) -> &'a Value {
+    pub fn nearest(&self, name: &str) -> &'a Value {
         let mut place = Some(self);
         while let Some(here) = place {
             if matches!(here.step, Step::Field(field, _) if field == name) {
@@ -140,7 +141,7 @@ impl<'a> Place<'a> {
     }
 
     /// The key of this value in its map.
-    pub(super) fn key(&self) -> &'a str {
+    pub fn key(&self) -> &'a str {
         if let Step::Key(key) = self.step {
             key
         } else {
@@ -149,7 +150,7 @@ impl<'a> Place<'a> {
     }
 
     /// The nearest enclosing item of a list; the object if there is none.
-    pub(super) fn nearest_item(&self) -> Place<'a> {
+    pub fn nearest_item(&self) -> Place<'a> {
         match (self.step, self.up) {
             (Step::Item(_), _) | (_, None) => *self,
             (_, Some(up)) => up.nearest_item(),
@@ -157,12 +158,12 @@ impl<'a> Place<'a> {
     }
 
     /// The whole object.
-    pub(super) fn object(&self) -> &'a Value {
+    pub fn object(&self) -> &'a Value {
         self.up.map_or(self.value, Place::object)
     }
 
     /// The path as Kubernetes writes it: `spec.containers[0].name`.
-    pub(super) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         let mut path = self.up.map(Place::path).unwrap_or_default();
         match self.step {
             Step::Root | Step::Hidden | Step::Field(_, "") => {}
@@ -179,7 +180,7 @@ impl<'a> Place<'a> {
     }
 
     /// The path of a field below.
-    pub(super) fn field(&self, name: &str) -> String {
+    pub fn field(&self, name: &str) -> String {
         let path = self.path();
         if path.is_empty() {
             name.to_owned()
@@ -189,12 +190,12 @@ impl<'a> Place<'a> {
     }
 
     /// A cause about the field `name`.
-    pub(super) fn invalid(&self, name: &str, value: &Value, why: &str) -> Cause {
+    pub fn invalid(&self, name: &str, value: &Value, why: &str) -> Cause {
         Cause::invalid(self.field(name), value, why)
     }
 
     /// A cause about this value.
-    pub(super) fn refused(&self, why: &str) -> Cause {
+    pub fn refused(&self, why: &str) -> Cause {
         Cause::invalid(self.path(), self.value, why)
     }
 }

@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::change::is_nothing;
 
 /// Returns the items of `list`, with their indices, that equal an earlier one.
-pub(super) fn repeats(list: &[Value]) -> impl Iterator<Item = (usize, &Value)> {
+pub fn repeats(list: &[Value]) -> impl Iterator<Item = (usize, &Value)> {
     repeats_by(list, |item| item)
 }
 
 /// Returns the items of `list`, with their indices, whose `key` is that of an earlier one.
-pub(super) fn repeats_by<'a, K: Eq + Hash>(
+pub fn repeats_by<'a, K: Eq + Hash>(
     list: &'a [Value],
     key: impl Fn(&'a Value) -> K,
 ) -> impl Iterator<Item = (usize, &'a Value)> {
@@ -23,7 +23,7 @@ pub(super) fn repeats_by<'a, K: Eq + Hash>(
 }
 
 /// Returns `value` without fields that are like absent ones: the same for all values that mean the same in Go.
-pub(super) fn canonical(value: &Value) -> Value {
+pub fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let fields = map.iter().filter(|(_, value)| !is_nothing(value));

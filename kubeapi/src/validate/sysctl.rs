@@ -10,7 +10,7 @@ const LONGEST: usize = 253;
 const RULE: &str = r"must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
 /// Adds the faults of the kernel settings of a pod.
-pub(super) fn sysctls(list: &Place<'_>, causes: &mut Vec<Cause>) {
+pub(crate) fn sysctls(list: &Place<'_>, causes: &mut Vec<Cause>) {
     let mut taken = HashSet::new();
     for (index, sysctl) in list.list().iter().enumerate() {
         let field = list.item(index, sysctl).field("name");

@@ -9,14 +9,11 @@ use super::{
     write::{Change, modify},
 };
 use crate::{
-    Api, Body, body,
-    call::Call,
+    Api, Body,
     cause::Cause,
-    deletion::Next,
-    object::{as_map, child, is_deleting, text, text_or_empty},
-    request_type,
+    object::{as_map, child, deletion::Next, is_deleting, text, text_or_empty, timestamp::now},
+    request::{body, call::Call, request_type},
     status::StatusError,
-    timestamp::now,
     validate::decode_body,
 };
 

@@ -11,10 +11,8 @@ use super::{
 };
 use crate::{
     Api, Body,
-    accept::Shape,
-    body,
-    call::Call,
     object::text_or_empty,
+    request::{accept::Shape, body, call::Call},
     status::StatusError,
     table::{self, IncludeObject},
 };

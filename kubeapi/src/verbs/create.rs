@@ -12,12 +12,9 @@ use super::{
 use crate::{
     Api, Body,
     api::strategy::Origin,
-    body,
-    call::Call,
-    object::{metadata, text_or_empty},
-    object_size,
-    path::Target,
+    object::{metadata, object_size, text_or_empty},
     registry::Builtin,
+    request::{body, call::Call, path::Target},
     status::StatusError,
 };
 use objectstore::{Expect, Store};

@@ -13,13 +13,14 @@ use super::{
     write::{Change, modify, store},
 };
 use crate::{
-    Api, Body, body,
-    call::Call,
+    Api, Body,
     cause::Cause,
-    deletion::{Deletion, Next, Policy, deleted},
-    object::text_or_empty,
+    object::{
+        deletion::{Deletion, Next, Policy, deleted},
+        text_or_empty,
+    },
     registry::{Builtin, Kind},
-    request_type,
+    request::{body, call::Call, request_type},
     status::StatusError,
     validate::decode_body,
 };

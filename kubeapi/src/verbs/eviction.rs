@@ -10,17 +10,15 @@ use super::{
     write::{Change, modify, store},
 };
 use crate::{
-    Api, Body, body,
-    call::Call,
-    deletion::Next,
-    object::{as_map, child, is_deleting, text, text_or_empty},
-    path::Target,
+    Api, Body,
+    object::{
+        as_map, child, deletion::Next, is_deleting, scale::selector_text, text, text_or_empty,
+        timestamp::now,
+    },
     registry::{Builtin, Kind},
-    request_type,
-    scale::selector_text,
+    request::{body, call::Call, path::Target, request_type},
     selector::Selection,
     status::StatusError,
-    timestamp::now,
     validate::decode_body,
 };
 use objectstore::{Expect, Object, Page, Scope};

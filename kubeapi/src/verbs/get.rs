@@ -8,11 +8,8 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Api, Body,
-    accept::Shape,
-    body,
-    call::Call,
-    conversion::served,
-    path::Target,
+    object::conversion::served,
+    request::{accept::Shape, body, call::Call, path::Target},
     status::StatusError,
     table::{self, IncludeObject},
 };

@@ -10,13 +10,9 @@ use serde_json::{Map, Value, json};
 use super::{get::metadata_alone, snapshot};
 use crate::{
     Api, Body,
-    accept::Shape,
-    body,
-    call::Call,
-    conversion::all_served,
-    object::as_map,
-    path::Target,
+    object::{as_map, conversion::all_served},
     registry::Kind,
+    request::{accept::Shape, body, call::Call, path::Target},
     selector::Selection,
     status::StatusError,
     table::{self, IncludeObject},

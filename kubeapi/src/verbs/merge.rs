@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::{
     object::{as_map, assign, child, metadata, next_generation},
     registry::{Builtin, Kind},
-    subresource::Subresource,
+    request::subresource::Subresource,
 };
 
 /// The metadata that only the server writes.

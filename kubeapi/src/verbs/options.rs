@@ -4,7 +4,10 @@ use http::Method;
 use serde_json::json;
 
 use crate::{
-    body::media_type, call::Call, cause::Cause, patch::PatchKind, query::Query, status::StatusError,
+    cause::Cause,
+    patch::PatchKind,
+    request::{body::media_type, call::Call, query::Query},
+    status::StatusError,
 };
 
 /// The longest name of a field manager.

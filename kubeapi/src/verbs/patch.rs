@@ -12,11 +12,13 @@ use super::{
 use crate::{
     Api, Body,
     api::strategy::Origin,
-    body::{json, media_type, yaml},
-    call::Call,
+    object::timestamp::now,
     patch::{self, ApplyOptions, PatchKind},
+    request::{
+        body::{json, media_type, yaml},
+        call::Call,
+    },
     status::StatusError,
-    timestamp::now,
 };
 
 /// Patches the request's object or its status.

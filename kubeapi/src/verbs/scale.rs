@@ -12,14 +12,15 @@ use super::{
 use crate::{
     Api, Body,
     api::strategy::Origin,
-    body::{self, json, media_type},
-    call::Call,
     cause::Cause,
-    object::{as_map, child},
+    object::{as_map, child, scale::scale_of},
     patch::{self, PatchKind},
     registry::ScalePaths,
-    request_type,
-    scale::scale_of,
+    request::{
+        body::{self, json, media_type},
+        call::Call,
+        request_type,
+    },
     status::StatusError,
     validate::decode_body,
 };

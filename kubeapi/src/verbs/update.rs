@@ -12,11 +12,9 @@ use super::{
 use crate::{
     Api, Body,
     api::strategy::Origin,
-    body,
-    call::Call,
     cause::Cause,
-    deletion::Next,
-    object::{metadata, text_or_empty},
+    object::{deletion::Next, metadata, text_or_empty},
+    request::{body, call::Call},
     status::StatusError,
 };
 

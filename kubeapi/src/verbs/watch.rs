@@ -16,13 +16,10 @@ use super::{
 };
 use crate::{
     Api, Body, BoxError,
-    accept::Shape,
-    body,
-    call::Call,
-    conversion::served,
-    metrics::WatcherGuard,
-    object::{as_map, metadata},
+    describe::metrics::WatcherGuard,
+    object::{as_map, conversion::served, metadata},
     registry::Kind,
+    request::{accept::Shape, body, call::Call},
     selector::Selection,
     status::StatusError,
     table::{self, IncludeObject},

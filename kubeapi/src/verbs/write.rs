@@ -8,16 +8,15 @@ use super::{
 };
 use crate::{
     Api,
-    call::Call,
-    conversion::{served, stored},
-    deletion::{Next, is_awaited},
-    object::{is_deleting, metadata, text_or_empty},
-    object_size,
+    object::{
+        conversion::{served, stored},
+        deletion::{Next, is_awaited},
+        is_deleting, metadata, object_size, text_or_empty,
+    },
     patch::{self, ApplyOptions},
-    path::Target,
     registry::{Kind, SchemaSource},
+    request::{call::Call, path::Target, subresource::Subresource},
     status::StatusError,
-    subresource::Subresource,
 };
 use objectstore::{Expect, Object, StoreError, Write};
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kubeapi::quantity;
+use kubeapi::object::quantity;
 
 use super::{
     cgroups, eviction, housekeeping,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use edged::{Eviction, Signal, Threshold, ThresholdValue};
-use kubeapi::quantity;
+use kubeapi::object::quantity;
 
 use super::values::{KUBELET, Values};
 use crate::config::file;

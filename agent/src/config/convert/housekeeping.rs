@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use edged::Housekeeping;
-use kubeapi::quantity;
+use kubeapi::object::quantity;
 
 use super::values::{KUBELET, Values};
 use crate::config::file;

@@ -7,12 +7,10 @@ use serde_json::Value;
 
 use crate::{Server, admission::namespace::namespace};
 use kubeapi::{
-    call::Call,
     object::text_or_empty,
-    path::Target,
     registry::{Builtin, Kind},
+    request::{call::Call, path::Target, subresource::Subresource},
     status::StatusError,
-    subresource::Subresource,
 };
 
 mod checks;

@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{Server, blocking};
 use kubeapi::{
-    call::Call,
     object::{items, text},
     registry::Kind,
+    request::call::Call,
     status::StatusError,
 };
 

@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use crate::Server;
 use kubeapi::{
-    conversion::served,
-    object::{text, text_or_empty},
+    object::{conversion::served, text, text_or_empty},
     registry::Kind,
     selector::Selection,
 };

@@ -12,7 +12,7 @@ use super::{
     matching::matches, variables::ExpressionInput,
 };
 use crate::{Server, blocking};
-use kubeapi::{call::Call, object::text_or_empty, patch, status::StatusError};
+use kubeapi::{object::text_or_empty, patch, request::call::Call, status::StatusError};
 
 mod endpoint;
 mod review;

@@ -8,7 +8,7 @@ use crate::cel::{
     error::{EvalError, Evaluated},
     value::Val,
 };
-use kubeapi::names::{dns_label, dns_subdomain};
+use kubeapi::object::names::{dns_label, dns_subdomain};
 
 /// The cost of one access check.
 const COST: u64 = 350_000;

@@ -6,7 +6,7 @@ use crate::cel::{
     moment::Moment,
     value::{Map, Val},
 };
-use kubeapi::go_duration;
+use kubeapi::object::go_duration;
 
 /// Calls a conversion function, which has the name of its result's type.
 pub(super) fn call<'a>(

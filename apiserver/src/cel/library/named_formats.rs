@@ -6,7 +6,7 @@ use crate::{
     go_url,
     string_formats::fits,
 };
-use kubeapi::names;
+use kubeapi::object::names;
 
 const NAMES: [&str; 13] = [
     "dns1123Label",

@@ -5,7 +5,7 @@ use crate::cel::{
     error::{EvalError, Evaluated},
     value::{Val, order},
 };
-use kubeapi::quantity::Quantity;
+use kubeapi::object::quantity::Quantity;
 
 /// Calls a function of quantities.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Option<Evaluated<'a>> {

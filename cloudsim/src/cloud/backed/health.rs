@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use kubeapi::{Body, MetricsSource, exposition::Text, serve::Handler};
+use kubeapi::{Body, MetricsSource, describe::exposition::Text, serve::Handler};
 use tokio::sync::watch;
 
 /// The endpoints as an HTTP service; cheap to clone.

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kubeapi::exposition::{Histogram, Text, number};
+use kubeapi::describe::exposition::{Histogram, Text, number};
 use parking_lot::Mutex;
 
 /// The bounds of histograms, seconds; client-go's.

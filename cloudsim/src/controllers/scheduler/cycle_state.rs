@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use kubeapi::resources::{Amounts, requests_of};
+use kubeapi::object::resources::{Amounts, requests_of};
 
 use super::{
     pod_affinity::Neighbours,

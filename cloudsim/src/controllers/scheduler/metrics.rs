@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use kubeapi::exposition::{Text, number};
+use kubeapi::describe::exposition::{Text, number};
 
 /// The result of an attempt to find a node for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
-use kubeapi::resources::{Amounts, amounts, requests_of};
+use kubeapi::object::resources::{Amounts, amounts, requests_of};
 
 use crate::controllers::workloads::pods::is_finished;
 

@@ -7,7 +7,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use kube::ResourceExt;
-use kubeapi::resources::{Amounts, requests_of};
+use kubeapi::object::resources::{Amounts, requests_of};
 
 use super::{
     nodes::{NodeInfo, Nodes, add},

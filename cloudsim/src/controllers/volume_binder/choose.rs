@@ -10,7 +10,7 @@ use kube::{
     ResourceExt,
     core::{Selector, SelectorExt},
 };
-use kubeapi::quantity;
+use kubeapi::object::quantity;
 
 use crate::controllers::workloads::affinity;
 

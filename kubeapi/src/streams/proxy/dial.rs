@@ -15,7 +15,7 @@ use tokio::{io::AsyncReadExt, time::timeout};
 use super::{backend::Backend, headers::returned, path::ProxyPath, tls};
 use crate::{
     Body, NodeAnswer, NodeIo, NodeStreams,
-    body::RequestBody,
+    request::body::RequestBody,
     status::StatusError,
     streams::{
         Tasks, copy, node,

@@ -22,7 +22,12 @@ use serde_json::Map;
 
 use self::{backend::Backend, headers::forwarded, name::Name, path::ProxyPath};
 use super::{audit, pod::Pod, request::StreamRequest};
-use crate::{Body, body::RequestBody, path::Target, registry::Builtin, status::StatusError};
+use crate::{
+    Body,
+    registry::Builtin,
+    request::{body::RequestBody, path::Target},
+    status::StatusError,
+};
 
 /// Proxies a request.
 pub(super) async fn answer(

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Body, NodeAnswer, NodeRequest,
-    path::Target,
+    request::path::Target,
     status::StatusError,
     streams::{
         audit, copy, node,

@@ -7,8 +7,8 @@ use super::{backend::Backend, name::Name};
 use crate::{
     Api,
     object::{items, text},
-    path::Target,
     registry::Builtin,
+    request::path::Target,
     status::StatusError,
     streams::pod::Pod,
     verbs::get::find,

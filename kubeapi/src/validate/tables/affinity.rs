@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use crate::{
     cause::Cause,
-    names,
-    object::{items, text_or_empty},
+    object::{items, names, text_or_empty},
     validate::{
         engine::{
             Row,
@@ -24,7 +23,7 @@ use crate::{
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// `affinity` of a pod.
-pub(super) static AFFINITY: &[Row] = &[
+pub static AFFINITY: &[Row] = &[
     row(
         "nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?",
         Table(NODE_SELECTOR),
@@ -52,7 +51,7 @@ pub(super) static AFFINITY: &[Row] = &[
 ];
 
 /// A selector of nodes.
-pub(super) static NODE_SELECTOR: &[Row] = &[
+pub static NODE_SELECTOR: &[Row] = &[
     row(
         "nodeSelectorTerms",
         Required("must have at least one node selector term"),
@@ -84,7 +83,7 @@ static PODS: &[Row] = &[
 ];
 
 /// An item of `topologySpreadConstraints`.
-pub(super) static SPREAD: &[Row] = &[
+pub static SPREAD: &[Row] = &[
     row("maxSkew", Least(1, "must be greater than zero")),
     row("topologyKey", Required("can not be empty")),
     row(
@@ -99,7 +98,7 @@ pub(super) static SPREAD: &[Row] = &[
 ];
 
 /// An item of `tolerations`.
-pub(super) static TOLERATION: &[Row] = &[
+pub static TOLERATION: &[Row] = &[
     row("key", Format(names::qualified_name)),
     row("", Check(toleration)),
     row("effect", OneOf(EFFECTS)),
@@ -249,7 +248,7 @@ fn min_domains(constraint: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks that no two constraints are about the same topology and action.
-pub(super) fn repeated(list: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn repeated(list: &Place<'_>, causes: &mut Vec<Cause>) {
     let pair = |item: &Value| {
         format!(
             "{{{}, {}}}",

@@ -15,12 +15,12 @@ const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// Checks the annotations of a pod.
-pub(super) fn of_pod(pod: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn of_pod(pod: &Place<'_>, causes: &mut Vec<Cause>) {
     annotations(pod, "metadata.annotations", causes);
 }
 
 /// Checks the annotations of a pod template, whose field Kubernetes calls `annotations`.
-pub(super) fn of_template(template: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn of_template(template: &Place<'_>, causes: &mut Vec<Cause>) {
     annotations(template, "annotations", causes);
 }
 
@@ -90,7 +90,7 @@ fn seccomp_profile(profile: &str) -> Vec<String> {
 }
 
 /// Checks that annotations about profiles and the fields of the same meaning agree.
-pub(super) fn agree_with_fields(pod: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn agree_with_fields(pod: &Place<'_>, causes: &mut Vec<Cause>) {
     let none = Value::Null;
     let annotations = pod.child("metadata", "").get("annotations");
     let spec = pod.child("spec", "spec");

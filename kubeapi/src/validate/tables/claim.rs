@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cause::Cause,
-    names,
-    quantity::Quantity,
+    object::{names, quantity::Quantity},
     validate::{
         change::{Change, Kept, change},
         engine::{
@@ -25,10 +24,10 @@ const MODES: &[&str] = &[
 ];
 
 /// A claim.
-pub(super) static CLAIM: &[Row] = &[row("spec", Table(SPEC))];
+pub static CLAIM: &[Row] = &[row("spec", Table(SPEC))];
 
 /// The `spec` of a claim.
-pub(super) static SPEC: &[Row] = &[
+pub static SPEC: &[Row] = &[
     row(
         "accessModes",
         Required("at least 1 access mode is required"),
@@ -46,13 +45,13 @@ pub(super) static SPEC: &[Row] = &[
 ];
 
 /// What of a claim may not change.
-pub(super) static CHANGES: &[Change] = &[
+pub static CHANGES: &[Change] = &[
     change("", Kept::Check(spec_stays)),
     change("spec.volumeMode", Kept::Renamed("volumeMode")),
 ];
 
 /// Checks the access modes of a claim or a volume.
-pub(super) fn access_modes(modes: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn access_modes(modes: &Place<'_>, causes: &mut Vec<Cause>) {
     let is_known = |mode: &Value| mode.as_str().is_some_and(|mode| MODES.contains(&mode));
     let unknown = modes.list().iter().filter(|mode| !is_known(mode));
     causes.extend(unknown.map(|mode| Cause::unsupported(modes.path(), mode, MODES)));

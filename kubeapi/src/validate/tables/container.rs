@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use crate::{
     cause::Cause,
-    names,
-    object::{items, text_or_empty},
+    object::{items, names, text_or_empty},
     validate::{
         engine::{
             Row,
@@ -27,7 +26,7 @@ const OF_OTHERS: &str = "may not be set for init containers without restartPolic
 const OF_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
 /// `containers[*]`.
-pub(super) static CONTAINER: &[Row] = &[
+pub static CONTAINER: &[Row] = &[
     row("", Table(COMMON)),
     row("lifecycle?", Table(probe::LIFECYCLE)),
     row("livenessProbe?", Table(probe::LIVENESS)),
@@ -37,7 +36,7 @@ pub(super) static CONTAINER: &[Row] = &[
 ];
 
 /// `initContainers[*]`.
-pub(super) static INIT: &[Row] = &[
+pub static INIT: &[Row] = &[
     row("", Table(COMMON)),
     row("restartPolicy", OneOf(&["Always"])),
     row("", Check(init)),
@@ -57,7 +56,7 @@ static NO_SIDECAR: &[Row] = &[
 ];
 
 /// `ephemeralContainers[*]`.
-pub(super) static EPHEMERAL: &[Row] = &[
+pub static EPHEMERAL: &[Row] = &[
     row("", Table(COMMON)),
     row("image", Check(trimmed)),
     row("ports", Absent(OF_EPHEMERAL)),
@@ -105,7 +104,7 @@ static PORT: &[Row] = &[
 ];
 
 /// Checks the image's name in pods; templates may have others.
-pub(super) static IMAGE: &[Row] = &[row("image", Check(trimmed))];
+pub static IMAGE: &[Row] = &[row("image", Check(trimmed))];
 
 /// Checks a number that is not 0.
 fn port_number(port: &Place<'_>, causes: &mut Vec<Cause>) {
@@ -166,7 +165,7 @@ fn resize(list: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks that no two of these containers use the same port of the host.
-pub(super) fn host_ports(list: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn host_ports(list: &Place<'_>, causes: &mut Vec<Cause>) {
     let mut taken = HashSet::new();
     for (index, container) in list.list().iter().enumerate() {
         ports_of(&list.item(index, container), &mut taken, causes);
@@ -203,7 +202,7 @@ fn ports_of(container: &Place<'_>, taken: &mut HashSet<String>, causes: &mut Vec
 }
 
 /// Checks that the containers of a pod in the host's network listen on the host's ports.
-pub(super) fn host_network(spec: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn host_network(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     if !spec.is("hostNetwork") {
         return;
     }
@@ -222,7 +221,7 @@ pub(super) fn host_network(spec: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks that the names of all containers differ.
-pub(super) fn names(spec: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn names(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let mut taken = HashSet::new();
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         for (index, container) in spec.items(list).iter().enumerate() {
@@ -238,7 +237,7 @@ pub(super) fn names(spec: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks that ephemeral containers name containers of the pod as their targets.
-pub(super) fn targets(spec: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn targets(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let known: HashSet<_> = ["containers", "initContainers"]
         .iter()
         .flat_map(|list| spec.items(list))

@@ -2,8 +2,7 @@
 
 use crate::{
     cause::Cause,
-    names,
-    quantity::canonical,
+    object::{names, quantity::canonical},
     validate::{
         engine::{
             Row,
@@ -15,7 +14,7 @@ use crate::{
 };
 
 /// `env[*]`.
-pub(super) static VARIABLE: &[Row] = &[
+pub static VARIABLE: &[Row] = &[
     row("name", Name(names::env_name)),
     row("valueFrom?.fieldRef?", Check(variable_field)),
     row("valueFrom?.resourceFieldRef?", Check(variable_resource)),
@@ -25,14 +24,14 @@ pub(super) static VARIABLE: &[Row] = &[
 ];
 
 /// `envFrom[*]`; a variable's sources are counted by [`sources`].
-pub(super) static FROM: &[Row] = &[
+pub static FROM: &[Row] = &[
     row("prefix", Format(names::env_name)),
     row("configMapRef?.name", Name(names::dns_subdomain)),
     row("secretRef?.name", Name(names::dns_subdomain)),
 ];
 
 /// A file of a downward API volume, without its index.
-pub(super) static FILE: &[Row] = &[
+pub static FILE: &[Row] = &[
     row("path", crate::validate::engine::Rule::Required("")),
     row("path", Format(crate::validate::formats::file_path)),
     row("fieldRef?", Check(file_field)),
@@ -72,7 +71,7 @@ const BYTES: &[&str] = &[
 ];
 
 /// Checks that an item of `envFrom` has one source; Kubernetes' message is about the list.
-pub(super) fn sources(place: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn sources(place: &Place<'_>, causes: &mut Vec<Cause>) {
     for item in place.list() {
         let count = ["configMapRef", "secretRef"]
             .iter()
@@ -286,4 +285,4 @@ fn one_of_file(place: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// The protocols of ports.
-pub(super) const PROTOCOL: crate::validate::engine::Rule = Choice(&["SCTP", "TCP", "UDP"]);
+pub const PROTOCOL: crate::validate::engine::Rule = Choice(&["SCTP", "TCP", "UDP"]);

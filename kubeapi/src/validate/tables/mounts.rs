@@ -14,7 +14,7 @@ const PROPAGATIONS: &[&str] = &["Bidirectional", "HostToContainer", "None"];
 const RECURSIVE: &[&str] = &["Disabled", "Enabled", "IfPossible"];
 
 /// Checks `volumeMounts` of a container.
-pub(super) fn mounts(list: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn mounts(list: &Place<'_>, causes: &mut Vec<Cause>) {
     let volumes = Volumes::around(list, causes);
     let devices = list.sibling("volumeDevices");
     let (device_names, device_paths) = (texts(devices, "/name"), texts(devices, "/devicePath"));
@@ -118,7 +118,7 @@ fn propagation(list: &Place<'_>, mount: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks `volumeDevices` of a container.
-pub(super) fn devices(list: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn devices(list: &Place<'_>, causes: &mut Vec<Cause>) {
     let volumes = Volumes::around(list, causes);
     let mounts = list.sibling("volumeMounts");
     let (mount_names, mount_paths) = (texts(mounts, "/name"), texts(mounts, "/mountPath"));

@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use crate::{
     cause::Cause,
-    names,
-    object::{MIRROR, items, text_or_empty},
+    object::{MIRROR, items, names, text_or_empty},
     validate::{
         engine::{
             Row,
@@ -31,7 +30,7 @@ const MAX_CONTAINERS: usize = 256;
 const MAX_VOLUMES: usize = 1024;
 
 /// A pod.
-pub(super) static POD: &[Row] = &[
+pub static POD: &[Row] = &[
     row("metadata.annotations", Check(mirror)),
     row("", Check(annotations::of_pod)),
     row("spec", Table(SPEC)),
@@ -41,13 +40,13 @@ pub(super) static POD: &[Row] = &[
 ];
 
 /// A new pod.
-pub(super) static NEW_POD: &[Row] = &[
+pub static NEW_POD: &[Row] = &[
     row("spec", Check(new_pod)),
     row("", Check(annotations::agree_with_fields)),
 ];
 
 /// A pod template.
-pub(super) static TEMPLATE: &[Row] = &[
+pub static TEMPLATE: &[Row] = &[
     row("metadata>.labels", Labels),
     row("metadata>.annotations", Check(metadata::annotations)),
     row("", Check(annotations::of_template)),
@@ -57,7 +56,7 @@ pub(super) static TEMPLATE: &[Row] = &[
 ];
 
 /// The `spec` of a pod.
-pub(super) static SPEC: &[Row] = &[
+pub static SPEC: &[Row] = &[
     row("terminationGracePeriodSeconds", Present("")),
     row("terminationGracePeriodSeconds", NonNegative),
     row("volumes", MaxItems(MAX_VOLUMES)),

@@ -17,16 +17,16 @@ use crate::{
 };
 
 /// `lifecycle`.
-pub(super) static LIFECYCLE: &[Row] = &[
+pub static LIFECYCLE: &[Row] = &[
     row("postStart?", OneMember(&HOOK)),
     row("preStop?", OneMember(&HOOK)),
 ];
 
 /// `livenessProbe` and `startupProbe`.
-pub(super) static LIVENESS: &[Row] = &[row("", Table(PROBE)), row("", Check(one_success))];
+pub static LIVENESS: &[Row] = &[row("", Table(PROBE)), row("", Check(one_success))];
 
 /// `readinessProbe`.
-pub(super) static READINESS: &[Row] = &[row("", Table(PROBE)), row("", Check(no_grace_period))];
+pub static READINESS: &[Row] = &[row("", Table(PROBE)), row("", Check(no_grace_period))];
 
 static PROBE: &[Row] = &[
     row("", OneMember(&HANDLER)),

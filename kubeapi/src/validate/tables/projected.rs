@@ -21,7 +21,7 @@ use crate::{
 use super::{env, files, signer};
 
 /// `projected`.
-pub(super) static PROJECTED: &[Row] = &[
+pub static PROJECTED: &[Row] = &[
     row("defaultMode", files::MODE),
     row("sources[*]", Check(source)),
     row("", Check(paths)),

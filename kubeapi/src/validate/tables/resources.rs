@@ -6,9 +6,11 @@ use serde_json::{Map, Value};
 
 use crate::{
     cause::Cause,
-    names,
-    object::text_or_empty,
-    quantity::{Quantity, canonical},
+    object::{
+        names,
+        quantity::{Quantity, canonical},
+        text_or_empty,
+    },
     validate::{numbers::NEGATIVE, place::Place},
 };
 
@@ -50,7 +52,7 @@ const COUNTED: &[&str] = &[
 const HUGE_PAGES: &str = "hugepages-";
 
 /// Checks `resources` of a container, or of the pod itself.
-pub(super) fn requirements(place: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn requirements(place: &Place<'_>, causes: &mut Vec<Cause>) {
     let limits = place.child("limits", "limits");
     let requests = place.child("requests", "requests");
     amounts(&limits, causes);
@@ -77,7 +79,7 @@ pub(super) fn requirements(place: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks limits, or the overhead of a pod.
-pub(super) fn amounts(place: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn amounts(place: &Place<'_>, causes: &mut Vec<Cause>) {
     for (name, amount) in place.entries() {
         let entry = place.entry(name, amount);
         container_name(&entry, name, causes);
@@ -87,7 +89,7 @@ pub(super) fn amounts(place: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks `overhead`, whose amounts Kubernetes calls limits.
-pub(super) fn overhead(place: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn overhead(place: &Place<'_>, causes: &mut Vec<Cause>) {
     let mut found = Vec::new();
     amounts(place, &mut found);
     let path = place.path();
@@ -129,7 +131,7 @@ fn not_above(
 }
 
 /// Checks that the amount of a resource is not negative, and whole if it is counted.
-pub(super) fn quantity(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
+pub fn quantity(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
     let Some(amount) = parsed(place.value) else {
         return;
     };
@@ -168,7 +170,7 @@ fn whole_pages(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
 }
 
 /// Checks the name of a resource.
-pub(super) fn name(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) -> bool {
+pub fn name(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) -> bool {
     let faults = names::qualified_name(name);
     let is_unknown = faults.is_empty() && !name.contains('/') && !is_standard(name);
     let unknown =
@@ -184,7 +186,7 @@ pub(super) fn name(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) -> bo
 }
 
 /// Checks the name of a resource of containers.
-pub(super) fn container_name(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
+pub fn container_name(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
     self::name(place, name, causes);
     let why = if !name.contains('/') {
         (!OF_CONTAINERS.contains(&name) && !name.starts_with(HUGE_PAGES))
@@ -197,7 +199,7 @@ pub(super) fn container_name(place: &Place<'_>, name: &str, causes: &mut Vec<Cau
 }
 
 /// Checks the name of a resource that a quota limits.
-pub(super) fn quota_name(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
+pub fn quota_name(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
     self::name(place, name, causes);
     let is_limited = STANDARD.contains(&name) || is_huge(name);
     if !name.contains('/') && !is_limited {
@@ -232,7 +234,7 @@ fn may_be_overcommitted(name: &str) -> bool {
 }
 
 /// Whether a quota may mention it: a standard resource.
-pub(super) fn is_quota_resource(name: &str) -> bool {
+pub fn is_quota_resource(name: &str) -> bool {
     is_standard(name)
 }
 
@@ -241,7 +243,7 @@ fn parsed(value: &Value) -> Option<Quantity> {
 }
 
 /// The quantity as Kubernetes writes it.
-pub(super) fn written(value: &Value) -> String {
+pub fn written(value: &Value) -> String {
     let text = value.as_str().unwrap_or_default();
     canonical(text).unwrap_or_else(|| text.to_owned())
 }
@@ -297,7 +299,7 @@ fn named<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Checks that the amounts of the containers fit into those of the pod.
-pub(super) fn of_pod(spec: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn of_pod(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let resources = spec.child("resources", "resources");
     if resources.value.is_null() {
         return;

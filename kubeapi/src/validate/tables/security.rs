@@ -2,7 +2,7 @@
 
 use crate::{
     cause::Cause,
-    names,
+    object::names,
     validate::{
         engine::{
             Row,
@@ -20,7 +20,7 @@ const LAST_ID: i64 = i32::MAX as i64;
 const PROFILES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 
 /// `securityContext` of a pod.
-pub(super) static POD: &[Row] = &[
+pub static POD: &[Row] = &[
     row("fsGroup", Between(0, LAST_ID)),
     row("runAsUser", Between(0, LAST_ID)),
     row("runAsGroup", Between(0, LAST_ID)),
@@ -35,7 +35,7 @@ pub(super) static POD: &[Row] = &[
 ];
 
 /// `securityContext` of a container.
-pub(super) static CONTAINER: &[Row] = &[
+pub static CONTAINER: &[Row] = &[
     row("runAsUser", Between(0, LAST_ID)),
     row("runAsGroup", Between(0, LAST_ID)),
     row("procMount", OneOf(&["Default", "Unmasked"])),
@@ -217,7 +217,7 @@ fn escalation(context: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks the rules between the fields of a pod's `spec` and its security context.
-pub(super) fn of_pod(spec: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn of_pod(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     if spec.is("hostPID") && spec.is("shareProcessNamespace") {
         let why = "ShareProcessNamespace and HostPID cannot both be enabled";
         causes.push(spec.invalid("securityContext.shareProcessNamespace", &true.into(), why));
@@ -225,7 +225,7 @@ pub(super) fn of_pod(spec: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks the namespaces of a pod with users of its own.
-pub(super) fn host_users(spec: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn host_users(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     if !spec.has("hostUsers") || spec.is("hostUsers") {
         return;
     }

@@ -1,9 +1,9 @@
 //! The names of signers of certificates.
 
-use crate::{cause::Cause, names, validate::place::Place};
+use crate::{cause::Cause, object::names, validate::place::Place};
 
 /// Checks a name such as `example.com/signer`.
-pub(super) fn signer_name(place: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn signer_name(place: &Place<'_>, causes: &mut Vec<Cause>) {
     let name = place.value.as_str().unwrap_or_default();
     if name.is_empty() {
         return causes.push(Cause::required(place.path(), ""));

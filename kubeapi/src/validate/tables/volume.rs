@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     cause::Cause,
-    names,
+    object::names,
     validate::{
         engine::{
             Member, Row,
@@ -27,11 +27,13 @@ use super::{
 
 const PARTITION: Rule = Limited(0, 255, "must be between 1 and 255, inclusive");
 const LUN: Rule = Limited(0, 255, "must be between 0 and 255, inclusive");
-pub(super) const MANY: &str = "may not specify more than 1 volume type";
-pub(super) const NONE: &str = "must specify a volume type";
+/// The fault of a volume with several sources.
+pub const MANY: &str = "may not specify more than 1 volume type";
+/// The fault of a volume without a source.
+pub const NONE: &str = "must specify a volume type";
 
 /// `volumes[*]` of a pod.
-pub(super) static VOLUME: &[Row] = &[
+pub static VOLUME: &[Row] = &[
     row("", OneMember(&SOURCE)),
     row("", Check(iscsi_name)),
     row("name", Name(names::dns_label)),
@@ -140,7 +142,7 @@ static MEMBERS: &[Member] = &[
 ];
 
 /// `hostPath`.
-pub(super) static HOST_PATH: &[Row] = &[
+pub static HOST_PATH: &[Row] = &[
     row("path", Required("")),
     row("path", Format(formats::no_backsteps)),
     row(
@@ -157,47 +159,65 @@ pub(super) static HOST_PATH: &[Row] = &[
         ]),
     ),
 ];
-pub(super) static GCE: &[Row] = &[row("pdName", Required("")), row("partition", PARTITION)];
-pub(super) static AWS: &[Row] = &[row("volumeID", Required("")), row("partition", PARTITION)];
-pub(super) static NFS: &[Row] = &[
+/// The source of a volume: a persistent disk of Google.
+pub static GCE: &[Row] = &[row("pdName", Required("")), row("partition", PARTITION)];
+/// The source of a volume: an EBS volume of AWS.
+pub static AWS: &[Row] = &[row("volumeID", Required("")), row("partition", PARTITION)];
+/// The source of a volume: NFS.
+pub static NFS: &[Row] = &[
     row("server", Required("")),
     row("path", Required("")),
     row("path", Always(absolute_path)),
 ];
-pub(super) static GLUSTER: &[Row] = &[row("endpoints", Required("")), row("path", Required(""))];
-pub(super) static FLOCKER: &[Row] = &[row("", Check(flocker))];
-pub(super) static RBD: &[Row] = &[row("monitors", Required("")), row("image", Required(""))];
-pub(super) static CEPHFS: &[Row] = &[row("monitors", Required(""))];
-pub(super) static FC: &[Row] = &[row("", Check(fibre_channel))];
-pub(super) static FLEX: &[Row] = &[
+/// The source of a volume: GlusterFS.
+pub static GLUSTER: &[Row] = &[row("endpoints", Required("")), row("path", Required(""))];
+/// The source of a volume: Flocker.
+pub static FLOCKER: &[Row] = &[row("", Check(flocker))];
+/// The source of a volume: RBD.
+pub static RBD: &[Row] = &[row("monitors", Required("")), row("image", Required(""))];
+/// The source of a volume: CephFS.
+pub static CEPHFS: &[Row] = &[row("monitors", Required(""))];
+/// The source of a volume: Fibre Channel.
+pub static FC: &[Row] = &[row("", Check(fibre_channel))];
+/// The source of a volume: FlexVolume.
+pub static FLEX: &[Row] = &[
     row("driver", Required("")),
     row("options", Check(reserved_options)),
 ];
-pub(super) static VSPHERE: &[Row] = &[row("volumePath", Required(""))];
-pub(super) static PHOTON: &[Row] = &[row("pdID", Required(""))];
-pub(super) static PORTWORX: &[Row] = &[row("volumeID", Required(""))];
-pub(super) static AZURE_FILE: &[Row] = &[
+/// The source of a volume: vSphere.
+pub static VSPHERE: &[Row] = &[row("volumePath", Required(""))];
+/// The source of a volume: Photon.
+pub static PHOTON: &[Row] = &[row("pdID", Required(""))];
+/// The source of a volume: Portworx.
+pub static PORTWORX: &[Row] = &[row("volumeID", Required(""))];
+/// The source of a volume: Azure Files.
+pub static AZURE_FILE: &[Row] = &[
     row("secretName", Required("")),
     row("shareName", Required("")),
 ];
-pub(super) static AZURE_DISK: &[Row] = &[
+/// The source of a volume: Azure disks.
+pub static AZURE_DISK: &[Row] = &[
     row("diskName", Required("")),
     row("diskURI", Required("")),
     row("cachingMode", OneOf(&["None", "ReadOnly", "ReadWrite"])),
     row("kind", OneOf(&["Dedicated", "Managed", "Shared"])),
     row("", Check(disk_uri)),
 ];
-pub(super) static SCALE_IO: &[Row] = &[
+/// The source of a volume: ScaleIO.
+pub static SCALE_IO: &[Row] = &[
     row("gateway", Required("")),
     row("system", Required("")),
     row("volumeName", Required("")),
 ];
-pub(super) static STORAGE_OS: &[Row] = &[
+/// The source of a volume: StorageOS.
+pub static STORAGE_OS: &[Row] = &[
     row("volumeName", Name(names::dns_label)),
     row("volumeNamespace", Format(names::dns_label)),
 ];
-pub(super) static QUOBYTE: &[Row] = &[row("", Check(quobyte)), row("volume", Required(""))];
-pub(super) static ISCSI: &[Row] = &[
+/// The source of a volume: Quobyte.
+pub static QUOBYTE: &[Row] = &[row("", Check(quobyte)), row("volume", Required(""))];
+/// The source of a volume: iSCSI.
+pub static ISCSI: &[Row] = &[
     row("targetPortal", Required("")),
     row("iqn", Name(iqn)),
     row("lun", LUN),
@@ -205,7 +225,7 @@ pub(super) static ISCSI: &[Row] = &[
     row("initiatorName>initiatorname", Check(initiator)),
 ];
 /// The name of a CSI driver.
-pub(super) static DRIVER: &[Row] = &[
+pub static DRIVER: &[Row] = &[
     row("driver", Name(formats::driver)),
     row("driver", MaxBytes(63)),
 ];
@@ -214,8 +234,8 @@ fn size_limit(limit: &Place<'_>, causes: &mut Vec<Cause>) {
     let amount = limit
         .value
         .as_str()
-        .and_then(crate::quantity::Quantity::parse);
-    if amount.is_some_and(crate::quantity::Quantity::is_negative) {
+        .and_then(crate::object::quantity::Quantity::parse);
+    if amount.is_some_and(crate::object::quantity::Quantity::is_negative) {
         causes.push(Cause::forbidden(
             limit.path(),
             "SizeLimit field must be a valid resource quantity",

@@ -38,7 +38,7 @@ const OF_CONTAINER: [&str; 10] = [
 ];
 
 /// Checks `os`.
-pub(super) fn operating_system(spec: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn operating_system(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let os = spec.child("os", "os");
     if os.value.is_null() {
         return;
@@ -100,7 +100,7 @@ fn forbid(
 }
 
 /// Checks that either all containers are processes of a Windows host, or none is.
-pub(super) fn host_process(spec: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn host_process(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     const OPTION: &str = "/securityContext/windowsOptions/hostProcess";
     let of_pod = spec.value.pointer(OPTION).and_then(Value::as_bool);
     let (mut count, mut processes) = (0, 0);

@@ -1,0 +1,79 @@
+//! Defaults of pods, with what admission adds.
+
+use serde_json::{Map, Value, json};
+
+use kubeapi::{
+    defaults::{
+        fields::{default_text, maps, text_at},
+        pod::{account_names, unadmitted},
+    },
+    object::{default_to, text_or_empty},
+};
+
+use super::qos;
+
+/// How long a pod stays on a node that is not ready or not reachable.
+const TOLERATED_SECONDS: i64 = 300;
+
+/// Fills in a pod, with what admission adds beyond a template's defaults. A mirror pod has no service account.
+pub(super) fn fill(spec: &mut Map<String, Value>, is_mirror: bool) {
+    unadmitted(spec);
+    if !is_mirror {
+        service_account(spec);
+    }
+    priority(spec);
+    for taint in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ] {
+        tolerate(spec, taint);
+    }
+}
+
+fn service_account(spec: &mut Map<String, Value>) {
+    default_text(spec, "serviceAccountName", "default");
+    account_names(spec);
+}
+
+fn priority(spec: &mut Map<String, Value>) {
+    let priority = match text_at(spec, "priorityClassName") {
+        "system-node-critical" => 2_000_001_000,
+        "system-cluster-critical" => 2_000_000_000,
+        _ => 0,
+    };
+    default_to(spec, "priority", priority);
+    default_to(spec, "preemptionPolicy", "PreemptLowerPriority");
+}
+
+fn tolerate(spec: &mut Map<String, Value>, taint: &str) {
+    let tolerates = |toleration: &Map<String, Value>| {
+        let (key, effect) = (text_at(toleration, "key"), text_at(toleration, "effect"));
+        (key == taint || key.is_empty()) && matches!(effect, "" | "NoExecute")
+    };
+    if maps(spec, "tolerations").any(|toleration| tolerates(toleration)) {
+        return;
+    }
+    default_to(spec, "tolerations", json!([]));
+    if let Some(Value::Array(tolerations)) = spec.get_mut("tolerations") {
+        tolerations.push(json!({
+            "key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATED_SECONDS,
+        }));
+    }
+}
+
+/// Sets the status of a new pod.
+pub(super) fn status(pod: &Value) -> Value {
+    let mut status = json!({"phase": "Pending", "qosClass": qos::class(pod)});
+    let gates = pod
+        .pointer("/spec/schedulingGates")
+        .and_then(Value::as_array);
+    if gates.is_some_and(|gates| !gates.is_empty())
+        && text_or_empty(pod, "/spec/nodeName").is_empty()
+    {
+        status["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }]);
+    }
+    status
+}

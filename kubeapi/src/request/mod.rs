@@ -1,0 +1,16 @@
+//! What requests and answers say, and how it is written: paths, parameters, media types, bodies.
+
+pub mod accept;
+pub mod body;
+pub mod call;
+pub mod duplicates;
+pub(crate) mod gzip;
+pub(crate) mod legacy_watch;
+pub mod path;
+pub(crate) mod proto;
+pub mod query;
+pub mod request_type;
+pub mod review_kind;
+pub mod subresource;
+pub mod warnings;
+pub(crate) mod yaml;
