@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     backed::{
-        Calls, ClusterError, ClusterOptions, CountedSessions, CrdError, LEASE, RULES, Right,
+        ClusterError, ClusterOptions, CountedSessions, CrdError, LEASE, Observer, RULES, Right,
         RightsError, Rules, of_all_replicas,
     },
     error::StartError,

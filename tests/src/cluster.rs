@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
-use cloudsim::{Calls, Cloud, ClusterOptions, Options, Right, Rules};
+use cloudsim::{Cloud, ClusterOptions, Options, Right, Rules};
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
     core::v1::{Namespace, ServiceAccount},
@@ -17,7 +17,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::Relay;
+use crate::{Relay, calls::Calls};
 
 /// The namespace of KubeEdge's objects and of the service account.
 const NAMESPACE: &str = "kubeedge";
@@ -80,10 +80,9 @@ impl Cluster {
 
     /// Returns the options with which a cloud for this cluster is started.
     pub async fn options(&self, replica: &str) -> ClusterOptions {
-        let calls = Some(self.calls.clone());
         ClusterOptions {
             health_port: Some(0),
-            calls,
+            observer: Some(self.calls.observer()),
             ..ClusterOptions::new(self.config().await, replica)
         }
     }

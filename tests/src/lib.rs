@@ -7,6 +7,7 @@
 // A helper fails its test by panicking, with a message that says what was expected.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod calls;
 mod cluster;
 mod gate;
 mod in_time;
@@ -18,6 +19,7 @@ mod story;
 mod world;
 
 pub use self::{
+    calls::right_of,
     cluster::Cluster,
     gate::Gate,
     in_time::in_time,

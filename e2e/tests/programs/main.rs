@@ -18,5 +18,6 @@ mod proxy;
 mod python;
 mod rollout;
 mod rules;
+mod scrape;
 mod simulated_streams;
 mod two;

@@ -10,6 +10,9 @@
 )]
 
 mod disconnects;
+// with its tests, which need no program of their own
+#[path = "../../src/frames.rs"]
+mod frames;
 mod seeds;
 
 /// The number in an environment variable, where there is one.

@@ -9,6 +9,7 @@
 #![allow(dead_code)]
 
 mod bad_clusters;
+mod calls;
 mod keys;
 mod outages;
 mod replicas;

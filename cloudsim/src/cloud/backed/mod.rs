@@ -2,21 +2,25 @@
 //!
 //! In: the cluster's address and this cloud's credentials. Out: a client that everything else uses as it uses that of our own API.
 
-mod calls;
 mod crds;
 mod health;
 mod leader;
+mod observer;
 mod revoked_sessions;
 mod rights;
 mod sessions;
 
 use std::time::Duration;
 
+use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::{Api, Client, Config, client::ClientBuilder};
+use kube::{
+    Api, Client, Config,
+    client::{Body, ClientBuilder},
+};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
-use tower::util::option_layer;
+use tower::util::{MapRequestLayer, option_layer};
 use tracing::info;
 use wire::enroll::pem_certificate;
 
@@ -24,9 +28,9 @@ pub(super) use self::health::Health;
 pub(crate) use self::leader::Leading;
 use self::leader::{Election, OtherInstallation};
 pub use self::{
-    calls::Calls,
     crds::CrdError,
     leader::LEASE,
+    observer::Observer,
     rights::{RULES, Right, RightsError, Rules},
     sessions::{CountedSessions, of_all_replicas},
 };
@@ -60,8 +64,8 @@ pub struct ClusterOptions {
     pub install_crds: bool,
     /// The port for health and metrics, 0 for any free one; `None` if they are not served.
     pub health_port: Option<u16>,
-    /// Records the calls of the cluster's API.
-    pub calls: Option<Calls>,
+    /// Sees the requests to the cluster's API.
+    pub observer: Option<Observer>,
 }
 
 impl ClusterOptions {
@@ -73,7 +77,7 @@ impl ClusterOptions {
             replica: replica.to_owned(),
             install_crds: true,
             health_port: None,
-            calls: None,
+            observer: None,
         }
     }
 }
@@ -325,9 +329,10 @@ fn client(options: &ClusterOptions) -> Result<Client, kube::Error> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.default_retry = true;
     let builder = ClientBuilder::try_from(config)?;
-    Ok(builder
-        .with_layer(&option_layer(options.calls.clone()))
-        .build())
+    let observer = options.observer.clone();
+    let observed = observer
+        .map(|observer| MapRequestLayer::new(move |request: Request<Body>| observer.see(request)));
+    Ok(builder.with_layer(&option_layer(observed)).build())
 }
 
 /// Creates the flag that nodes are accepted, for [`Health`].
