@@ -29,6 +29,6 @@ pub mod tasks;
 
 pub use admin::PREFIX as ADMIN_PREFIX;
 pub use cloud::{
-    Addresses, Cloud, ClusterError, ClusterOptions, CountedSessions, CrdError, DATABASE,
-    LEASE, Observer, Options, RULES, Right, RightsError, Rules, StartError, of_all_replicas, seal,
+    Addresses, Cloud, ClusterError, ClusterOptions, CountedSessions, CrdError, DATABASE, LEASE,
+    Observer, Options, RULES, Right, RightsError, Rules, StartError, of_all_replicas, seal,
 };
