@@ -24,7 +24,7 @@ use serde_json::json;
 
 use self::limit::{Asked, COMMAND, bare};
 pub(crate) use self::{
-    idle::{idle, ordinary},
+    idle::{idle, modules, ordinary},
     streams::streams,
 };
 use crate::{

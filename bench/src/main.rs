@@ -40,7 +40,7 @@ type Bench = (
     fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>,
 );
 
-const BENCHES: [Bench; 16] = [
+const BENCHES: [Bench; 17] = [
     // This comes first, while no memory that others have freed can be reused.
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
@@ -58,6 +58,7 @@ const BENCHES: [Bench; 16] = [
     ("processes", || Box::pin(processes::start())),
     ("containerd", || Box::pin(containerd::pods())),
     ("containerd.idle", || Box::pin(containerd::idle())),
+    ("containerd.all-modules", || Box::pin(containerd::modules())),
     ("containerd.ordinary", || Box::pin(containerd::ordinary())),
     ("streams", || Box::pin(containerd::streams())),
 ];

@@ -193,15 +193,18 @@ pub(crate) fn resident(pid: u32) -> anyhow::Result<f64> {
 pub(crate) struct Memory {
     /// Everything that is not swapped out, including pages of the program file.
     pub(crate) resident: f64,
+    /// The same, of which pages that other processes map too count in part.
+    pub(crate) proportional: f64,
     /// Memory that is not backed by a file: heap and stacks.
     pub(crate) anonymous: f64,
 }
 
-/// Reads the memory of a process. See proc_pid_status(5).
+/// Reads the memory of a process. See proc_pid_status(5), proc_pid_smaps(5).
 pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
+    let text = read("status")? + &read("smaps_rollup")?;
     let megabytes = |name: &str| {
-        let line = status
+        let line = text
             .lines()
             .find_map(|line| line.strip_prefix(name))
             .context("a figure is missing")?;
@@ -210,6 +213,7 @@ pub(crate) fn memory(pid: u32) -> anyhow::Result<Memory> {
     };
     Ok(Memory {
         resident: megabytes("VmRSS:")?,
+        proportional: megabytes("Pss:")?,
         anonymous: megabytes("RssAnon:")?,
     })
 }

@@ -12,13 +12,17 @@ use tokio::time::sleep;
 use super::{MANY, create, create_all, pod};
 use crate::{
     Figure,
-    processes::{client, memory, processor_seconds_of},
+    processes::{Memory, client, median, memory, processor_seconds_of},
 };
 
-/// How long the agent is measured.
-const IDLE: Duration = Duration::from_secs(30);
 /// How long to wait before, until the work that follows the pods' start is done.
-const SETTLING: Duration = Duration::from_secs(15);
+const SETTLING: Duration = Duration::from_secs(300);
+/// How often the agent is measured; the medians count.
+const SAMPLES: u32 = 10;
+/// The time between two of them.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// Settings of the modules that are disabled where nobody enables them.
+const MODULES: &str = "  serviceBus: {enable: true}\n  edgeMesh: {enable: true}";
 /// The number of pods of an ordinary node.
 const FEW: usize = 5;
 
@@ -31,6 +35,7 @@ pub(crate) async fn idle() -> anyhow::Result<Vec<Figure>> {
         rig,
         [
             "containerd.100-pods-idle-processor",
+            "containerd.100-pods-idle-proportional",
             "containerd.100-pods-idle-resident",
             "containerd.100-pods-idle-anonymous",
         ],
@@ -38,16 +43,33 @@ pub(crate) async fn idle() -> anyhow::Result<Vec<Figure>> {
     .await
 }
 
+/// Measures an agent with all modules and no pods.
+pub(crate) async fn modules() -> anyhow::Result<Vec<Figure>> {
+    let rig = tokio::task::spawn_blocking(|| with_modules(MODULES)).await??;
+    watch(
+        rig,
+        [
+            "containerd.all-modules-processor",
+            "containerd.all-modules-proportional",
+            "containerd.all-modules-resident",
+            "containerd.all-modules-anonymous",
+        ],
+    )
+    .await
+}
+
+/// A node with MetaServer and the broker inside the agent, and these settings of modules.
+fn with_modules(settings: &str) -> anyhow::Result<RealRig> {
+    let mut rig = RealRig::start()?;
+    rig.node.set(&[("mqttMode", "0")])?;
+    let all = format!("  metaManager: {{metaServer: {{enable: true}}}}\n{settings}");
+    rig.restart_with_lines(&[("modules:", all.trim_end())])?;
+    Ok(rig)
+}
+
 /// Measures an ordinary node: `MetaServer`, MQTT and devices, and a few pods with settings, a secret, a token and probes.
 pub(crate) async fn ordinary() -> anyhow::Result<Vec<Figure>> {
-    let rig = tokio::task::spawn_blocking(|| {
-        let mut rig = RealRig::start()?;
-        // This uses the broker inside the agent.
-        rig.node.set(&[("mqttMode", "0")])?;
-        rig.restart_with_lines(&[("modules:", "  metaManager: {metaServer: {enable: true}}")])?;
-        anyhow::Ok(rig)
-    });
-    let rig = rig.await??;
+    let rig = tokio::task::spawn_blocking(|| with_modules("")).await??;
     let client = client(&rig.cloud.kubeconfig).await?;
     let data = json!({"metadata": {"name": "data"}, "data": {"COLOUR": "Ymx1ZQ=="}});
     let params = PostParams::default();
@@ -67,6 +89,7 @@ pub(crate) async fn ordinary() -> anyhow::Result<Vec<Figure>> {
         rig,
         [
             "containerd.ordinary-processor",
+            "containerd.ordinary-proportional",
             "containerd.ordinary-resident",
             "containerd.ordinary-anonymous",
         ],
@@ -96,38 +119,34 @@ fn with_everything(name: &str) -> anyhow::Result<Pod> {
     Ok(serde_json::from_value(pod)?)
 }
 
-/// Measures the agent once it is idle: CPU of all processors together, resident and anonymous memory. Stops everything afterwards.
-async fn watch(
-    mut rig: RealRig,
-    [processor, resident, anonymous]: [&'static str; 3],
-) -> anyhow::Result<Vec<Figure>> {
+/// Measures the agent once it is idle: CPU of all processors together, and its memory. Stops everything afterwards.
+async fn watch(mut rig: RealRig, names: [&'static str; 4]) -> anyhow::Result<Vec<Figure>> {
     let agent = rig.node.process.id().context("the agent has ended")?;
     sleep(SETTLING).await;
     let before = processor_seconds_of(agent)?;
-    sleep(IDLE).await;
+    let mut samples = Vec::new();
+    for _ in 0..SAMPLES {
+        sleep(INTERVAL).await;
+        samples.push(memory(agent)?);
+    }
     let used = processor_seconds_of(agent)? - before;
-    let memory = memory(agent)?;
     let ended = tokio::task::spawn_blocking(move || {
         let ended = rig.node.process.terminate();
         drop(rig);
         ended
     });
     ended.await??;
-    Ok(vec![
-        Figure {
-            name: processor,
-            value: used,
-            unit: "s in 30 s",
-        },
-        Figure {
-            name: resident,
-            value: memory.resident,
-            unit: "MB",
-        },
-        Figure {
-            name: anonymous,
-            value: memory.anonymous,
-            unit: "MB",
-        },
-    ])
+    let of = |part: fn(&Memory) -> f64| median(samples.iter().map(part).collect());
+    let seconds = INTERVAL.as_secs_f64() * f64::from(SAMPLES);
+    let values = [
+        used * 1000.0 / seconds,
+        of(|memory| memory.proportional),
+        of(|memory| memory.resident),
+        of(|memory| memory.anonymous),
+    ];
+    let units = ["ms per s", "MB", "MB", "MB"];
+    let figures = names.into_iter().zip(values).zip(units);
+    Ok(figures
+        .map(|((name, value), unit)| Figure { name, value, unit })
+        .collect())
 }
