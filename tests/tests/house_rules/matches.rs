@@ -115,9 +115,9 @@ fn catch_alls(text: &str, name: &str) -> Vec<usize> {
 
 /// Where the agent decides what becomes of a message. Elsewhere it takes one kind of answer and refuses all others.
 const DOWNSTREAM: [&str; 3] = [
-    "agent/src/metamanager/task.rs",
+    "agent/src/metamanager/task/mod.rs",
     "agent/src/metamanager/devices.rs",
-    "agent/src/metamanager/unhandled.rs",
+    "agent/src/metamanager/unhandled/mod.rs",
 ];
 
 #[test]
