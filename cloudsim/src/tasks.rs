@@ -5,7 +5,7 @@ use std::{any::Any, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt;
 use tokio::sync::SetOnce;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 #[cfg(panic = "abort")]
 compile_error!(
@@ -22,11 +22,12 @@ pub struct TaskPanicked {
     pub message: String,
 }
 
-/// A set of named tasks; clones share it.
+/// A set of named tasks, and what tells them to end; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
     panicked: Arc<SetOnce<TaskPanicked>>,
+    shutdown: CancellationToken,
 }
 
 impl Tasks {
@@ -54,6 +55,16 @@ impl Tasks {
     /// Waits for the first panic of a task.
     pub async fn panicked(&self) -> TaskPanicked {
         self.panicked.wait().await.clone()
+    }
+
+    /// Returns what is cancelled when the tasks are to end.
+    pub fn shutdown(&self) -> &CancellationToken {
+        &self.shutdown
+    }
+
+    /// Returns a token that is cancelled with that of all tasks.
+    pub fn child_token(&self) -> CancellationToken {
+        self.shutdown.child_token()
     }
 
     /// Declares that no more tasks will start, so that [`Self::wait`] can end.

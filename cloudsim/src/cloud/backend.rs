@@ -7,7 +7,6 @@ use kube::Client;
 use kubeapi::serve::{HandlerService, Server};
 use objectstore::{Store, StoreLock};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     Options, StartError,
@@ -134,10 +133,12 @@ impl Backend {
     }
 
     /// Returns the event recorder; starts the deletion of old events if nothing else does it.
-    pub(super) fn recorder(&self, tasks: &Tasks, stop: &CancellationToken) -> Recorder {
+    pub(super) fn recorder(&self, tasks: &Tasks) -> Recorder {
         match self {
-            Self::Standalone(standalone) => Recorder::spawn(tasks, &standalone.client, stop),
-            Self::Backed(backed) => Recorder::spawn_writer(tasks, &backed.client, stop),
+            Self::Standalone(standalone) => {
+                Recorder::spawn(tasks, &standalone.client, tasks.shutdown())
+            }
+            Self::Backed(backed) => Recorder::spawn_writer(tasks, &backed.client, tasks.shutdown()),
         }
     }
 
@@ -181,14 +182,13 @@ impl Backend {
         options: &Options,
         (admin, pki, metrics): (Admin, &Pki, &Metrics),
         tasks: &Tasks,
-        stop: &CancellationToken,
     ) -> Result<BackendServers, StartError> {
         let (ready, is_ready) = readiness();
         match self {
             Self::Standalone(standalone) => {
                 let (server, kubeconfig, entries) = standalone.bind(options, admin, pki).await?;
                 let api = Some(server.local_addr());
-                tasks.spawn("API server", server.run(stop.child_token()));
+                tasks.spawn("API server", server.run(tasks.child_token()));
                 Ok(BackendServers {
                     api,
                     health: None,
@@ -210,7 +210,7 @@ impl Backend {
                         source,
                     })?;
                     health = Some(server.local_addr());
-                    tasks.spawn("health server", server.run(stop.child_token()));
+                    tasks.spawn("health server", server.run(tasks.child_token()));
                 }
                 let (kubeconfig, entries) = (String::new(), None);
                 Ok(BackendServers {
@@ -230,17 +230,14 @@ impl Backend {
         (events, metrics): (&Recorder, Metrics),
         (pki, certificates, sessions): (&Pki, &NodeCertificates, &Sessions),
         tasks: &Tasks,
-        shutdown: &CancellationToken,
     ) -> Result<Option<StoreLock>, StartError> {
         match self {
             Self::Standalone(standalone) => {
                 let (reports, own) = ((events, metrics), (pki, sessions));
-                standalone
-                    .spawn(options, reports, own, tasks, shutdown)
-                    .await
+                standalone.spawn(options, reports, own, tasks).await
             }
             Self::Backed(backed) => {
-                backed.spawn((events, metrics), (certificates, sessions), tasks, shutdown);
+                backed.spawn((events, metrics), (certificates, sessions), tasks);
                 Ok(None)
             }
         }

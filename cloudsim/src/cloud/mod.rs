@@ -5,7 +5,6 @@ use std::{net::SocketAddr, sync::Arc};
 use kube::Client;
 use kubeapi::serve::{HandlerService, Server};
 use objectstore::{Store, StoreLock};
-use tokio_util::sync::CancellationToken;
 
 pub use self::{
     backed::{
@@ -105,7 +104,6 @@ pub struct Cloud {
     sessions: Sessions,
     trust: Trust,
     join_tokens: JoinTokens,
-    shutdown: CancellationToken,
     tasks: Tasks,
 }
 
@@ -125,14 +123,14 @@ impl Cloud {
         let (pki, token) = backend.ensure_own_objects(&options).await?;
 
         let faults = Faults::new(options.seed);
-        let (shutdown, tasks) = (CancellationToken::new(), Tasks::default());
-        let events = backend.recorder(&tasks, &shutdown);
+        let tasks = Tasks::default();
+        let events = backend.recorder(&tasks);
         let trust = trust(
             &options,
             &pki,
             (&faults, &certificates),
             (&client, &events),
-            (&tasks, &shutdown),
+            &tasks,
         )?;
         let streams = Streams::bind(
             &options,
@@ -173,7 +171,7 @@ impl Cloud {
         );
         let https = bind_enrolment(&options, &trust, enrolment).await?;
         let served = backend
-            .serve(&options, (admin, &pki, &metrics), &tasks, &shutdown)
+            .serve(&options, (admin, &pki, &metrics), &tasks)
             .await?;
         let addresses = Addresses {
             api: served.api,
@@ -187,18 +185,17 @@ impl Cloud {
             router: routing.address(),
         };
 
-        tasks.spawn("enrolment server", https.run(shutdown.child_token()));
-        run_hub(hub, replicas, served.ready, &tasks, &shutdown);
-        streams.run(&tasks, &shutdown);
-        routing.run(&tasks, &shutdown);
-        spawn_leader_tasks(&backend, &pki, &certificates, &sessions, &tasks, &shutdown);
+        tasks.spawn("enrolment server", https.run(tasks.child_token()));
+        run_hub(hub, replicas, served.ready, &tasks);
+        streams.run(&tasks);
+        routing.run(&tasks);
+        spawn_leader_tasks(&backend, &pki, &certificates, &sessions, &tasks);
         let lock = backend
             .spawn(
                 &options,
                 (&events, metrics),
                 (&pki, &certificates, &sessions),
                 &tasks,
-                &shutdown,
             )
             .await?;
         tasks.close();
@@ -214,7 +211,6 @@ impl Cloud {
             sessions,
             trust,
             join_tokens: tokens,
-            shutdown,
             tasks,
         })
     }
@@ -308,7 +304,7 @@ impl Cloud {
     /// # Errors
     /// Returns the panic of one of them, now or before.
     pub async fn stop(mut self) -> Result<(), TaskPanicked> {
-        self.shutdown.cancel();
+        self.tasks.shutdown().cancel();
         let entries = self.entries.take();
         let removed = tokio::task::spawn_blocking(|| drop(entries));
         let (stopped, _) = tokio::join!(self.tasks.wait(), removed);
@@ -326,7 +322,7 @@ impl std::fmt::Debug for Cloud {
 
 impl Drop for Cloud {
     fn drop(&mut self) {
-        self.shutdown.cancel();
+        self.tasks.shutdown().cancel();
     }
 }
 
@@ -337,7 +333,6 @@ fn spawn_leader_tasks(
     certificates: &NodeCertificates,
     sessions: &Sessions,
     tasks: &Tasks,
-    shutdown: &CancellationToken,
 ) {
     let (leading, own) = (backend.leading(), backend.own_client());
     let all = (
@@ -345,13 +340,13 @@ fn spawn_leader_tasks(
         certificates.clone(),
         sessions.clone(),
     );
-    let records = leading.clone().run(shutdown.child_token(), move |term| {
+    let records = leading.clone().run(tasks.child_token(), move |term| {
         let (client, certificates, sessions) = all.clone();
         node_certificates::run(client, certificates, sessions, term)
     });
     tasks.spawn("node certificates", records);
     let ca = Arc::clone(pki.ca());
-    let fresh = leading.run(shutdown.child_token(), move |term| {
+    let fresh = leading.run(tasks.child_token(), move |term| {
         JoinToken::keep_fresh(own.clone(), Arc::clone(&ca), term)
     });
     tasks.spawn("join token", fresh);
@@ -363,17 +358,13 @@ fn trust(
     pki: &Pki,
     (faults, certificates): (&Faults, &NodeCertificates),
     (client, events): (&Client, &Recorder),
-    (tasks, shutdown): (&Tasks, &CancellationToken),
+    tasks: &Tasks,
 ) -> Result<Trust, StartError> {
     let (reports, expired) = expiry_reports();
     let grace = (options.renewal_grace, reports);
     let trust = Trust::new(pki, &options.names, grace, faults, certificates.clone())?;
-    let reporting = expired_certificates::run(
-        expired,
-        client.clone(),
-        events.clone(),
-        shutdown.child_token(),
-    );
+    let reporting =
+        expired_certificates::run(expired, client.clone(), events.clone(), tasks.child_token());
     tasks.spawn("reports of expired certificates", reporting);
     Ok(trust)
 }

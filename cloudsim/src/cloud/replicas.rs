@@ -4,7 +4,6 @@ use std::{net::SocketAddr, time::Duration};
 
 use kube::Client;
 use tokio::{sync::watch, time::timeout};
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{Options, StartError};
@@ -92,21 +91,15 @@ pub(super) async fn bind_hub(
 }
 
 /// Runs the hub and the controllers of its replicas; `ready` is set when nodes are accepted.
-pub(super) fn run_hub(
-    hub: Hub,
-    replicas: Vec<Replica>,
-    ready: watch::Sender<bool>,
-    tasks: &Tasks,
-    shutdown: &CancellationToken,
-) {
+pub(super) fn run_hub(hub: Hub, replicas: Vec<Replica>, ready: watch::Sender<bool>, tasks: &Tasks) {
     for Replica { edge, devices, .. } in &replicas {
-        tasks.spawn("edge controller", edge.clone().run(shutdown.child_token()));
+        tasks.spawn("edge controller", edge.clone().run(tasks.child_token()));
         tasks.spawn(
             "device controller",
-            devices.clone().run(shutdown.child_token()),
+            devices.clone().run(tasks.child_token()),
         );
     }
-    let (stopping, all) = (shutdown.child_token(), tasks.clone());
+    let (stopping, all) = (tasks.child_token(), tasks.clone());
     tasks.spawn("CloudHub", async move {
         // what a node lacks is not known before all devices are
         for Replica { devices, .. } in &replicas {

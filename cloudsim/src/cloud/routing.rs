@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use kube::Client;
 use kubeapi::serve::{HandlerService, Server};
-use tokio_util::sync::CancellationToken;
 
 use super::Options;
 use crate::{
@@ -49,10 +48,10 @@ impl Routing {
         self.listener.as_ref().map(Server::local_addr)
     }
 
-    pub(super) fn run(self, tasks: &Tasks, shutdown: &CancellationToken) {
-        tasks.spawn("rules", self.rules.run(shutdown.child_token()));
+    pub(super) fn run(self, tasks: &Tasks) {
+        tasks.spawn("rules", self.rules.run(tasks.child_token()));
         if let Some(listener) = self.listener {
-            tasks.spawn("router", listener.run(shutdown.child_token()));
+            tasks.spawn("router", listener.run(tasks.child_token()));
         }
     }
 }

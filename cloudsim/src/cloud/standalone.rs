@@ -11,7 +11,6 @@ use kubeapi::{
 use objectstore::{
     LogLimits, MemoryStore, Resource, Seal, SealError, SqliteOptions, SqliteStore, Store, StoreLock,
 };
-use tokio_util::sync::CancellationToken;
 
 use super::{DATABASE, Options, StartError, metrics::Metrics, recreated};
 use crate::{
@@ -147,27 +146,17 @@ impl Standalone {
         (events, metrics): (&Recorder, Metrics),
         (pki, sessions): (&Pki, &Sessions),
         tasks: &Tasks,
-        shutdown: &CancellationToken,
     ) -> Result<Option<StoreLock>, StartError> {
         if let Some(usage) = self.usage {
             resource_metrics::ensure_role(&self.own).await?;
-            tasks.spawn("metrics.k8s.io", usage.run(shutdown.child_token()));
+            tasks.spawn("metrics.k8s.io", usage.run(tasks.child_token()));
         }
         let clients = Clients {
             any: &self.client,
             complete: &self.complete,
         };
-        spawn_controllers(
-            options,
-            clients,
-            (events, metrics),
-            (pki, sessions),
-            (tasks, shutdown),
-        );
-        tasks.spawn(
-            "store",
-            watch_store(self.store, tasks.clone(), shutdown.child_token()),
-        );
+        spawn_controllers(options, clients, (events, metrics), (pki, sessions), tasks);
+        tasks.spawn("store", watch_store(self.store, tasks.clone()));
         Ok(self.lock)
     }
 }
@@ -271,7 +260,7 @@ fn spawn_controllers(
     }: Clients<'_>,
     (events, metrics): (&Recorder, Metrics),
     (pki, sessions): (&Pki, &Sessions),
-    (tasks, shutdown): (&Tasks, &CancellationToken),
+    tasks: &Tasks,
 ) {
     let is_on = |controller| options.controllers.is_on(controller);
     let given = namespace_defaults::NamespaceDefaults {
@@ -281,7 +270,7 @@ fn spawn_controllers(
     if given.account || given.root_ca.is_some() {
         tasks.spawn(
             "serviceaccount and root-ca-certificate-publisher",
-            namespace_defaults::run(client.clone(), given, shutdown.child_token()),
+            namespace_defaults::run(client.clone(), given, tasks.child_token()),
         );
     }
     if is_on(ControllerName::NodeLifecycle) {
@@ -289,7 +278,7 @@ fn spawn_controllers(
             complete.clone(),
             events.clone(),
             options.lease_grace,
-            shutdown.child_token(),
+            tasks.child_token(),
         );
         tasks.spawn("node-lifecycle", lifecycle);
     }
@@ -305,32 +294,33 @@ fn spawn_controllers(
     if signer.approves || signer.signs {
         tasks.spawn(
             "csrapproving and csrsigning",
-            certificates::run(client.clone(), signer, shutdown.child_token()),
+            certificates::run(client.clone(), signer, tasks.child_token()),
         );
     }
     if is_on(ControllerName::CsrCleaner) {
         tasks.spawn(
             "csrcleaner",
-            certificates::clean(client.clone(), shutdown.child_token()),
+            certificates::clean(client.clone(), tasks.child_token()),
         );
     }
     tasks.spawn(
         "apiservice-registration",
-        api_services::run(client.clone(), shutdown.child_token()),
+        api_services::run(client.clone(), tasks.child_token()),
     );
     let shared = Shared::new(complete.clone(), events.clone()).counted_in(metrics.queues);
-    let reflectors = manager::spawn(shared, tasks, &options.controllers, shutdown);
+    let reflectors = manager::spawn(shared, tasks, &options.controllers, tasks.shutdown());
     if is_on(ControllerName::Scheduler) {
         let metrics = metrics.scheduler;
-        reflectors.start(("scheduler", tasks), shutdown, |cluster, stop| {
+        reflectors.start(("scheduler", tasks), tasks.shutdown(), |cluster, stop| {
             scheduler::run(cluster, metrics, stop)
         });
     }
 }
 
 /// Reports when nothing can be written any more because the store's writer has panicked.
-async fn watch_store(store: Arc<dyn Store>, tasks: Tasks, stop: CancellationToken) {
-    if stop.run_until_cancelled(store.closed()).await.is_some() {
+async fn watch_store(store: Arc<dyn Store>, tasks: Tasks) {
+    let closed = tasks.shutdown().run_until_cancelled(store.closed()).await;
+    if closed.is_some() {
         tasks.fail("store", "its writer has ended".into());
     }
 }

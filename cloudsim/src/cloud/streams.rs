@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use kube::Client;
 use kubeapi::serve::{HandlerService, Server};
-use tokio_util::sync::CancellationToken;
 
 use super::{Options, StartError};
 use crate::{
@@ -89,17 +88,17 @@ impl Streams {
         )
     }
 
-    pub(super) fn run(self, tasks: &Tasks, shutdown: &CancellationToken) {
+    pub(super) fn run(self, tasks: &Tasks) {
         if let Some(tunnels) = self.tunnels {
-            tasks.spawn("stream server", tunnels.run(shutdown.child_token()));
+            tasks.spawn("stream server", tunnels.run(tasks.child_token()));
         }
         if let Some(relay) = self.relay {
-            tasks.spawn("relay", relay.run(shutdown.child_token()));
+            tasks.spawn("relay", relay.run(tasks.child_token()));
         }
         if let Some(kubelets) = self.kubelets {
             tasks.spawn(
                 "server of nodes' kubelets",
-                kubelets.run(shutdown.child_token()),
+                kubelets.run(tasks.child_token()),
             );
         }
     }

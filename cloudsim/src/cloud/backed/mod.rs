@@ -19,7 +19,6 @@ use kube::{
     client::{Body, ClientBuilder},
 };
 use tokio::{sync::watch, time::timeout};
-use tokio_util::sync::CancellationToken;
 use tower::util::{MapRequestLayer, option_layer};
 use tracing::info;
 use wire::enroll::pem_certificate;
@@ -285,11 +284,10 @@ impl Backed {
         (events, metrics): (&Recorder, Metrics),
         (certificates, sessions): (&NodeCertificates, &Sessions),
         tasks: &Tasks,
-        stop: &CancellationToken,
     ) {
         let leading = self.election.leading();
         let (client, events) = (self.client.clone(), events.clone());
-        let policy = leading.run(stop.child_token(), move |term| {
+        let policy = leading.run(tasks.child_token(), move |term| {
             let shared =
                 Shared::new(client.clone(), events.clone()).counted_in(metrics.queues.clone());
             manager::run_kubeedges(shared, term)
@@ -299,7 +297,7 @@ impl Backed {
             self.client.clone(),
             certificates.clone(),
             sessions.clone(),
-            stop.child_token(),
+            tasks.child_token(),
         );
         tasks.spawn("ends of certificates", ends);
         let replica = self.options.replica.clone();
@@ -307,10 +305,10 @@ impl Backed {
             self.client.clone(),
             replica,
             sessions.clone(),
-            stop.child_token(),
+            tasks.child_token(),
         );
         tasks.spawn("sessions of this replica", told);
-        tasks.spawn("election", self.election.run(stop.child_token()));
+        tasks.spawn("election", self.election.run(tasks.child_token()));
     }
 }
 
