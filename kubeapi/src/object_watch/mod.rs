@@ -1,4 +1,4 @@
-//! A watch of typed objects whose machinery does not depend on their type: kube's [`watcher`] is compiled once, for objects of which only
+//! A watch of typed objects whose machinery does not depend on their type: kube's [`watcher()`] is compiled once, for objects of which only
 //! the metadata is read, and an object becomes one of its type when it is handed on.
 //!
 //! Source: `kube::runtime::watcher`, whose events and errors these are.
@@ -30,11 +30,11 @@ use serde_json::value::RawValue;
 /// The pause before everything is listed again when an object could not be read as one of its type.
 const UNREADABLE_DELAY: Duration = Duration::from_secs(5);
 
-/// Lists and watches all objects of a kind, and does both again after an error, as [`watcher`] does: the caller sets the pace, for example
-/// by waiting after an error.
+/// Lists and watches all objects of a kind, and does both again after an error, as [`watcher()`] does: the caller sets the pace, for
+/// example by waiting after an error.
 ///
 /// # Errors
-/// Those of [`watcher`]. An object that is no `K` ends the list or watch with [`watcher::Error::WatchFailed`], and all objects are listed
+/// Those of [`watcher()`]. An object that is no `K` ends the list or watch with [`watcher::Error::WatchFailed`], and all objects are listed
 /// again after five seconds, so that nobody takes it for deleted.
 pub fn watch_objects<K>(
     client: Client,
