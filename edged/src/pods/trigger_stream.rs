@@ -8,7 +8,7 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream::SelectAll};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Client, Resource, ResourceExt,
     runtime::{
         PredicateConfig, WatchStreamExt,
         controller::{ReconcileReason, ReconcileRequest, trigger_self},
@@ -108,8 +108,7 @@ fn request(obj_ref: ObjectRef<Pod>, reason: &str) -> ReconcileRequest<Pod> {
 fn pods(sources: Sources, writer: Writer<Pod>, progress: watch::Sender<Progress>) -> RequestStream {
     let own = watcher::Config::default().fields(&format!("spec.nodeName={}", sources.node_name));
     let mut listed = false;
-    let pods = watcher::watcher(Api::<Pod>::all(sources.client.clone()), own)
-        .default_backoff()
+    let pods = kubeapi::watch_objects_with_backoff::<Pod>(sources.client.clone(), own)
         .modify(|pod| pod.managed_fields_mut().clear())
         .reflect(writer)
         .inspect_ok(move |event| {
@@ -197,12 +196,8 @@ where
         + 'static,
 {
     let (pod_cache, store) = (sources.pod_cache.clone(), store.clone());
-    let changed = watcher::watcher(
-        Api::<K>::all(sources.client.clone()),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .touched_objects();
+    let (client, all) = (sources.client.clone(), watcher::Config::default());
+    let changed = kubeapi::watch_objects_with_backoff::<K>(client, all).touched_objects();
     changed
         .map_ok(move |object| {
             let (namespace, reference) = (object.namespace(), reference(object.name_any()));
