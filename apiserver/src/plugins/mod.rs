@@ -1,4 +1,4 @@
-//! What is added to new objects by what stands in others: Kubernetes' admission plugins that are always on.
+//! Kubernetes' admission plugins that are always on: they complete a new object from others, such as a pod from its ServiceAccount.
 
 use kubeapi::{registry::Builtin, request::path::Target, status::StatusError};
 use serde_json::Value;

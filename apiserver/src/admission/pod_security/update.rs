@@ -1,10 +1,10 @@
-//! Which changes of a pod are judged anew: of what can change at all, other images and further containers.
+//! Decides which updates of a pod are checked against its namespace's Pod Security level: those that change an image or add a container.
 
 use serde_json::Value;
 
 use kubeapi::object::{items, text};
 
-/// Whether `new` may violate what `old` kept to.
+/// Reports whether the update from `old` to `new` must be checked: the other fields that may change cannot violate a level.
 pub(super) fn is_significant(old: &Value, new: &Value) -> bool {
     ["/spec/containers", "/spec/initContainers"]
         .iter()

@@ -7,7 +7,7 @@ pub(crate) struct Expr {
     pub(crate) kind: ExprKind,
 }
 
-/// What a part of an expression is.
+/// The kind of an [`Expr`], with its operands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ExprKind {
     Call(CallExpr),

@@ -1,4 +1,4 @@
-//! What is wrong with an expression, and where.
+//! Faults of an expression: the message and the place of each, and how they are printed.
 
 /// The most faults that are reported.
 pub(crate) const MAX_FAULTS: usize = 10;

@@ -24,18 +24,18 @@ const SORTED: &str = "@__sortBy_input__";
 /// The variable to which `optMap` and `optFlatMap` bind their target.
 const TARGET: &str = "@target";
 
-/// What a macro does.
+/// The result of a macro.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Effect {
-    /// Whether a field is there.
+    /// `true` if the field is set.
     Has,
-    /// Whether all items fit.
+    /// `true` if the condition holds for all items.
     All,
-    /// Whether any item fits.
+    /// `true` if the condition holds for at least one item.
     Exists,
-    /// Whether exactly one item fits.
+    /// `true` if the condition holds for exactly one item.
     ExistsOne,
-    /// The items that fit.
+    /// The items for which the condition holds.
     Filter,
     /// A list of new items.
     List,
@@ -45,7 +45,7 @@ enum Effect {
     MapEntry,
     /// An optional value computed from another one.
     OptMap,
-    /// The same, where what is computed is optional.
+    /// An optional value, computed as an optional from another one.
     OptFlatMap,
     /// The list in the order of keys.
     SortBy,

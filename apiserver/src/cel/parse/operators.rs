@@ -22,5 +22,5 @@ pub(crate) const INDEX: &str = "_[_]";
 pub(crate) const OPT_INDEX: &str = "_[?_]";
 /// `a.?b`
 pub(crate) const OPT_SELECT: &str = "_?._";
-/// Whether a loop continues; only macros emit it.
+/// The condition of a comprehension's loop: it ends at `false` alone, not at an error. Only macros emit it.
 pub(crate) const NOT_STRICTLY_FALSE: &str = "@not_strictly_false";

@@ -1,6 +1,6 @@
 //! Literals in quotes: strings and bytes, raw or with escapes, in one or three quotes.
 
-/// What begins with a quote.
+/// The result of reading a literal in quotes.
 pub(super) enum Quoted {
     /// A literal of this length in bytes.
     Whole { is_bytes: bool, length: usize },
@@ -12,7 +12,7 @@ pub(super) enum Quoted {
 struct Parts<'a> {
     is_raw: bool,
     is_bytes: bool,
-    /// What is between the quotes.
+    /// The text between the quotes, escapes included.
     content: &'a str,
     /// The length of the whole, in bytes.
     length: usize,
