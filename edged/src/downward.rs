@@ -21,6 +21,14 @@ pub(crate) struct Downward<'a> {
     pub(crate) allocatable: Allocatable,
 }
 
+impl Downward<'_> {
+    /// Returns the pod's `fsGroup`.
+    pub(crate) fn fs_group(&self) -> Option<u32> {
+        let spec = self.pod.spec.as_ref()?;
+        u32::try_from(spec.security_context.as_ref()?.fs_group?).ok()
+    }
+}
+
 /// The node's allocatable resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Allocatable {

@@ -212,7 +212,7 @@ pub fn remove_pod_files(
         .iter()
         .filter(|name| names::pod_of_logs(name).is_some())
     {
-        record_failure(volumes::remove_all(&logs.join(log)).map_err(|error| with_causes(&error)));
+        record_failure(volumes::remove(&logs.join(log)).map_err(|error| with_causes(&error)));
     }
     crate::log_links::remove_dangling(&dirs);
     for folder in [dirs.log_links(), dirs.pods(), dirs.logs, dirs.root] {

@@ -326,7 +326,7 @@ fn remove_pod(
 ) -> Result<(), Box<dyn std::error::Error>> {
     groups.remove(uid)?;
     match logs {
-        Some(logs) => volumes::remove_all(&logs)?,
+        Some(logs) => volumes::remove(&logs)?,
         None => volumes::tear_down(dirs, uid)?,
     }
     Ok(())

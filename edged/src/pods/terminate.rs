@@ -92,7 +92,7 @@ async fn remove_files(context: &Arc<Context>, identity: &Identity<'_>) -> Result
         // Before the files, by which an agent that was stopped here finds the group again.
         groups.remove(&uid)?;
         volumes::tear_down(&dirs, &uid)?;
-        Ok(volumes::remove_all(&logs)?)
+        Ok(volumes::remove(&logs)?)
     });
     // Waiting for a task fails only when the program ends.
     done.await.unwrap_or(Ok(()))

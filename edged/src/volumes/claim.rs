@@ -14,7 +14,7 @@ use std::{
 use fs_err::{self as fs, os::unix::fs::symlink};
 use k8s_openapi::api::core::v1::{
     HostPathVolumeSource, Node, PersistentVolume, PersistentVolumeClaim,
-    PersistentVolumeClaimVolumeSource, PersistentVolumeSpec, Pod,
+    PersistentVolumeClaimVolumeSource, PersistentVolumeSpec,
 };
 
 use super::{
@@ -22,9 +22,8 @@ use super::{
     error::Error,
     host_path,
     ownership::{self, FsGroupChangePolicy},
-    payload::fs_group,
 };
-use crate::admit;
+use crate::{admit, downward::Downward};
 
 /// The annotation of a volume with its provisioner, and the name of cloudsim's.
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
@@ -124,13 +123,14 @@ pub(super) fn linked_path(link: &Path) -> Result<PathBuf, Error> {
 /// Links the volume into the pod's directory if it is not there. `claim` is the result of looking the claim up.
 pub(super) fn set_up(
     link: &Path,
-    pod: &Pod,
+    downward: &Downward<'_>,
     source: &PersistentVolumeClaimVolumeSource,
     claim: Option<&Result<BackingPath, ClaimError>>,
 ) -> Result<(), Error> {
     if linked_path(link).is_ok() {
         return Ok(());
     }
+    let pod = downward.pod;
     let failed = |error: ClaimError| {
         let namespace = pod.metadata.namespace.clone().unwrap_or_default();
         Error::Claim {
@@ -154,7 +154,8 @@ pub(super) fn set_up(
         .components()
         .filter(|part| *part != Component::CurDir)
         .collect();
-    if let Some(group) = fs_group(pod)
+    if let Some(group) = downward
+        .fs_group()
         .filter(|_| (backing.local || backing.provisioned) && source.read_only != Some(true))
     {
         ownership::apply(&path, group, FsGroupChangePolicy::of(pod))?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use fs_err as fs;
 use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
 
-use super::{atomic, error::Error, memory, payload::fs_group, remove};
+use super::{atomic, error::Error, memory, remove};
 use crate::downward::Downward;
 
 /// Mode of the directory, which every user of the pod may use, as the kubelet's.
@@ -22,7 +22,7 @@ pub(super) fn set_up(
     downward: &Downward<'_>,
 ) -> Result<(), Error> {
     if !dir.is_dir() {
-        create(dir, fs_group(downward.pod))?;
+        create(dir, downward.fs_group())?;
     }
     if source.medium.as_deref() == Some("Memory") {
         memory::ensure_tmpfs(dir, MODE, source.size_limit.as_ref(), downward)

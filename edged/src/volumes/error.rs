@@ -76,6 +76,11 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// Returns the error for a path that leads out of the volume, shortened.
+    pub(super) fn path_escape(path: &str) -> Self {
+        Self::PathEscape(format!("{path:.256}"))
+    }
+
     /// Returns the error of a system call on an open file, whose path is `path`; errors of `fs_err` name theirs themselves.
     pub(super) fn at<E: Into<io::Error>>(path: &Path) -> impl Fn(E) -> Self {
         move |error| {

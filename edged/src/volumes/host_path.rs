@@ -22,7 +22,7 @@ pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), Error> {
 pub(super) fn check_with_mode(source: &HostPathVolumeSource, mode: u32) -> Result<(), Error> {
     let path = PathBuf::from(&source.path);
     if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
-        return Err(Error::PathEscape(source.path.chars().take(256).collect()));
+        return Err(Error::path_escape(&source.path));
     }
     let kind = source.type_.as_deref().unwrap_or_default();
     let meta = fs::metadata(&path);

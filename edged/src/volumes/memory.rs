@@ -2,7 +2,11 @@
 //!
 //! Source: <https://kubernetes.io/docs/concepts/configuration/secret/#information-security-for-secrets>.
 
-use std::{io::ErrorKind, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    io::{self, ErrorKind},
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
 
 use fs_err as fs;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -12,7 +16,7 @@ use nix::{
     mount::{MsFlags, mount},
 };
 
-use super::{atomic, error::Error, payload::fs_group};
+use super::{atomic, error::Error};
 use crate::{admit, downward::Downward};
 
 /// Mount option that excludes the volume from swap. Kernels before 6.3 do not support it.
@@ -29,7 +33,7 @@ pub(super) fn ensure_tmpfs(
     if is_mounted(dir)? || has_content(dir)? {
         return Ok(());
     }
-    let mut options = match fs_group(downward.pod) {
+    let mut options = match downward.fs_group() {
         Some(group) => format!("mode={:o},gid={group}", atomic::SET_GID | mode),
         None => format!("mode={mode:o}"),
     };
@@ -46,7 +50,7 @@ pub(super) fn ensure_tmpfs(
             tracing::warn!(path = %dir.display(), "cannot mount tmpfs without root; volume is on disk");
             Ok(())
         }
-        mounted => mounted.map_err(Error::at(dir)),
+        mounted => mounted.map_err(|errno| mount_failed(dir, errno).into()),
     }
 }
 
@@ -66,6 +70,14 @@ fn mount_tmpfs(dir: &Path, options: &str) -> nix::Result<()> {
         Some("tmpfs"),
         MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
         Some(options),
+    )
+}
+
+fn mount_failed(dir: &Path, errno: Errno) -> io::Error {
+    let cause = io::Error::from(errno);
+    io::Error::new(
+        cause.kind(),
+        format!("cannot mount tmpfs at {}: {cause}", dir.display()),
     )
 }
 

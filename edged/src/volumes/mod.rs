@@ -14,7 +14,6 @@ mod host_path;
 mod memory;
 mod mounts;
 mod ownership;
-mod paths;
 mod payload;
 mod remove;
 mod set_up;
@@ -26,18 +25,16 @@ pub(crate) mod token;
 use std::path::Path;
 
 use fs_err as fs;
-use wire::names::is_path_component;
 
 pub(crate) use self::{
     claim::{BackingPath, Claims, backing_path, volume_name},
     claim_error::ClaimError,
     error::Error,
     mounts::{MountInputs, may_be_recursive, of_container},
-    paths::volume_path,
     payload::Tokens,
-    set_up::{Inputs, set_up},
+    remove::{remove, remove_volumes, tear_down},
+    set_up::{Inputs, set_up, volume_path},
 };
-use super::names::Dirs;
 
 /// Creates the file for a container's termination message, and removes that of the container before the previous one, which no
 /// status refers to.
@@ -51,26 +48,4 @@ pub(crate) fn make_termination_message_file(path: &Path, attempt: u32) -> Result
     fs::write(path, "")?;
     // The container may run as any user.
     atomic::set_mode(path, 0o666)
-}
-
-/// Removes the pod's directory. Blocks on the disk.
-pub(crate) fn tear_down(dirs: &Dirs, uid: &str) -> Result<(), Error> {
-    remove::remove(&dirs.pod(checked(uid)?))
-}
-
-/// Removes the pod's volumes, but not termination messages. Blocks on the disk.
-pub(crate) fn remove_volumes(dirs: &Dirs, uid: &str) -> Result<(), Error> {
-    let uid = checked(uid)?;
-    remove::remove(&dirs.sub_paths(uid))?;
-    remove::remove(&dirs.volumes(uid))
-}
-
-fn checked(uid: &str) -> Result<&str, Error> {
-    let escape = || Error::PathEscape(uid.chars().take(256).collect());
-    is_path_component(uid).then_some(uid).ok_or_else(escape)
-}
-
-/// Removes a directory, if it exists.
-pub(crate) fn remove_all(path: &Path) -> Result<(), Error> {
-    remove::remove(path)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
 use wire::cri;
 
-use super::{error::Error, paths, sub_path};
+use super::{error::Error, set_up::volume_path, sub_path};
 use crate::{
     convert::termination_message_path,
     env::Environment,
@@ -86,7 +86,7 @@ fn mount_of_volume(
     let volume = volumes(inputs.pod)
         .find(|volume| volume.name == mount.name)
         .ok_or_else(|| Error::NoVolume(mount.name.clone()))?;
-    let root = paths::volume_path(inputs.dirs, inputs.pod, volume)?;
+    let root = volume_path(inputs.dirs, inputs.pod, volume)?;
     let source = VolumeSource::of(volume).ok_or(Error::Unsupported)?;
     let expanded = mount.sub_path_expr.as_deref().map(|text| {
         // An incomplete path would be another path.

@@ -21,12 +21,6 @@ const DEFAULT_MODE: i32 = 0o644;
 /// Bits added to the mode of files if the pod has an `fsGroup`, as in the kubelet.
 const GROUP_READ_BITS: u32 = 0o440;
 
-/// Returns the pod's `fsGroup`.
-pub(super) fn fs_group(pod: &Pod) -> Option<u32> {
-    let group = pod.spec.as_ref()?.security_context.as_ref()?.fs_group?;
-    u32::try_from(group).ok()
-}
-
 /// Returns the user that owns token files: the one as which all containers run, `None` if they may differ.
 ///
 /// Source: <https://github.com/kubernetes/enhancements/tree/master/keps/sig-storage/2451-service-account-token-volumes>.
@@ -89,7 +83,7 @@ impl<'a> PayloadBuilder<'a> {
         objects: &'a Objects,
         tokens: &'a Tokens,
     ) -> Self {
-        let has_fs_group = fs_group(downward.pod).is_some();
+        let has_fs_group = downward.fs_group().is_some();
         let (payload, user) = (Payload::new(), fs_user(downward.pod));
         Self {
             payload,
@@ -234,7 +228,7 @@ impl PayloadBuilder<'_> {
     fn add_file(&mut self, path: &str, content: Vec<u8>, mode: Option<i32>) -> Result<(), Error> {
         // Names that begin with two dots are used for the atomic update.
         if !names::is_below(Path::new(path)) || path.starts_with("..") || path.ends_with('/') {
-            return Err(Error::PathEscape(path.chars().take(256).collect()));
+            return Err(Error::path_escape(path));
         }
         let mode = u32::try_from(mode.unwrap_or(self.default_mode)).unwrap_or(0o644) & 0o777;
         let mode = if self.has_fs_group {

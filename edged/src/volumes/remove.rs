@@ -15,7 +15,10 @@ use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
 };
 
+use wire::names::is_path_component;
+
 use super::error::Error;
+use crate::names::Dirs;
 
 /// The mounts of this mount namespace, the newest last.
 const MOUNTINFO: &str = "/proc/self/mountinfo";
@@ -28,8 +31,28 @@ const OPTIONAL_FIELDS: usize = 6;
 ///
 /// # Errors
 /// An operation on the disk failed, or something in the directory stays mounted; then nothing is removed.
-pub(super) fn remove(directory: &Path) -> Result<(), Error> {
+pub(crate) fn remove(directory: &Path) -> Result<(), Error> {
     remove_with(directory, detach)
+}
+
+/// Removes the pod's directory. Blocks on the disk.
+pub(crate) fn tear_down(dirs: &Dirs, uid: &str) -> Result<(), Error> {
+    remove(&dirs.pod(checked(uid)?))
+}
+
+/// Removes the pod's volumes, but not termination messages. Blocks on the disk.
+pub(crate) fn remove_volumes(dirs: &Dirs, uid: &str) -> Result<(), Error> {
+    let uid = checked(uid)?;
+    remove(&dirs.sub_paths(uid))?;
+    remove(&dirs.volumes(uid))
+}
+
+fn checked(uid: &str) -> Result<&str, Error> {
+    if is_path_component(uid) {
+        Ok(uid)
+    } else {
+        Err(Error::path_escape(uid))
+    }
 }
 
 fn remove_with(directory: &Path, unmount: impl Fn(&Path) -> nix::Result<()>) -> Result<(), Error> {

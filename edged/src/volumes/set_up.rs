@@ -1,17 +1,18 @@
-//! Sets up the volumes of a pod and keeps them up to date.
+//! Finds the paths of a pod's volumes, sets the volumes up and keeps them up to date.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fs_err as fs;
-use k8s_openapi::api::core::v1::Volume;
+use k8s_openapi::api::core::v1::{Pod, Volume};
+use wire::names::is_path_component;
 
 use super::{
     atomic,
     claim::{self, Claims},
     empty_dir,
     error::Error,
-    host_path, memory, paths,
-    payload::{Payload, PayloadBuilder, Tokens, fs_group},
+    host_path, memory,
+    payload::{Payload, PayloadBuilder, Tokens},
 };
 use crate::{
     downward::Downward,
@@ -68,13 +69,13 @@ fn set_up_volume(
         return Err(Error::Refused(refused.message));
     }
     let source = VolumeSource::of(volume).ok_or(Error::Unsupported)?;
-    let path = paths::path_in_pod(dirs, downward.pod, &volume.name, source)?;
+    let path = path_in_pod(dirs, downward.pod, &volume.name, source)?;
     let builder = PayloadBuilder::new(&volume.name, downward, &inputs.objects, &inputs.tokens);
     let (payload, is_secret) = match source {
         VolumeSource::HostPath(source) => return host_path::check(source),
         VolumeSource::PersistentVolumeClaim(source) => {
             let claim = inputs.claims.get(&volume.name);
-            return claim::set_up(&path, downward.pod, source, claim);
+            return claim::set_up(&path, downward, source, claim);
         }
         VolumeSource::EmptyDir(source) => return empty_dir::set_up(&path, source, downward),
         VolumeSource::ConfigMap(source) => (builder.of_config_map(source), false),
@@ -109,5 +110,38 @@ fn write(
         fs::create_dir_all(path)?;
         memory::ensure_tmpfs(path, atomic::DIR_MODE, None, downward)?;
     }
-    atomic::write(path, payload, fs_group(downward.pod))
+    atomic::write(path, payload, downward.fs_group())
+}
+
+/// Returns the path of the volume on the node. That of a claim exists only after the volume was linked into the pod's directory.
+pub(crate) fn volume_path(dirs: &Dirs, pod: &Pod, volume: &Volume) -> Result<PathBuf, Error> {
+    let source = VolumeSource::of(volume).ok_or(Error::Unsupported)?;
+    let path = path_in_pod(dirs, pod, &volume.name, source)?;
+    match source {
+        VolumeSource::PersistentVolumeClaim(_) => claim::linked_path(&path),
+        VolumeSource::HostPath(_)
+        | VolumeSource::EmptyDir(_)
+        | VolumeSource::ConfigMap(_)
+        | VolumeSource::Secret(_)
+        | VolumeSource::DownwardApi(_)
+        | VolumeSource::Projected(_) => Ok(path),
+    }
+}
+
+/// Returns the path of the volume in the pod's directory: the volume itself or the link to it. For a host path it is that path.
+fn path_in_pod(
+    dirs: &Dirs,
+    pod: &Pod,
+    volume: &str,
+    source: VolumeSource<'_>,
+) -> Result<PathBuf, Error> {
+    if let VolumeSource::HostPath(source) = source {
+        return Ok(PathBuf::from(&source.path));
+    }
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    let mut names = [uid, volume].into_iter();
+    if let Some(name) = names.find(|name| !is_path_component(name)) {
+        return Err(Error::path_escape(name));
+    }
+    Ok(dirs.volume(uid, source.directory(), volume))
 }

@@ -86,7 +86,7 @@ fn prepare(target: &Path, file: &File) -> Result<(), Error> {
 
 /// Resolves and opens the path; returns the real path and the open file.
 fn open_resolved(root: &Path, sub: &str) -> Result<(PathBuf, File), Error> {
-    let escape = || Error::PathEscape(sub.chars().take(256).collect());
+    let escape = || Error::path_escape(sub);
     if !names::is_below(Path::new(sub)) {
         return Err(escape());
     }

@@ -15,6 +15,7 @@ use super::*;
 use crate::{
     downward::Downward,
     env::Environment,
+    names::Dirs,
     references::{Fetched, Objects, Reference},
 };
 
