@@ -19,7 +19,7 @@ use crate::volume_source::VolumeSource;
 #[derive(Debug)]
 struct Row {
     verdict: String,
-    /// Tests, the message, or why.
+    /// The message if the field is refused, the reason if it is ignored.
     note: String,
 }
 
@@ -31,32 +31,56 @@ fn root() -> PathBuf {
 fn page() -> BTreeMap<String, BTreeMap<String, Row>> {
     let text = fs::read_to_string(root().join("docs/pod-fields.md")).unwrap();
     let mut page = BTreeMap::<String, BTreeMap<String, Row>>::new();
-    let mut kind = String::new();
+    let (mut kind, mut is_list) = (String::new(), false);
     for line in text.lines() {
         if let Some(title) = line.strip_prefix("## ") {
             kind = title.to_owned();
         }
+        // a list of supported fields continues until the next empty line
+        is_list = line.starts_with("Supported: ") || is_list && !line.is_empty();
         let cells: Vec<&str> = line
             .trim_matches('|')
             .splitn(3, " | ")
             .map(str::trim)
             .collect();
-        if let ([field, verdict, note], true) = (cells.as_slice(), line.starts_with("| `")) {
-            let row = Row {
-                verdict: (*verdict).to_owned(),
-                note: (*note).to_owned(),
-            };
-            let field = field.trim_matches('`').to_owned();
-            assert!(
-                page.entry(kind.clone())
-                    .or_default()
-                    .insert(field, row)
-                    .is_none(),
-                "{line} stands there twice"
-            );
+        let rows: Vec<(&str, Row)> = match cells.as_slice() {
+            [field, verdict, note] if line.starts_with("| `") => {
+                let (verdict, note) = ((*verdict).to_owned(), (*note).to_owned());
+                vec![(field.trim_matches('`'), Row { verdict, note })]
+            }
+            _ if is_list => {
+                let supported = || Row {
+                    verdict: "supported".to_owned(),
+                    note: String::new(),
+                };
+                let fields = line.split('`').skip(1).step_by(2);
+                fields.map(|field| (field, supported())).collect()
+            }
+            _ => Vec::new(),
+        };
+        for (field, row) in rows {
+            let before = page
+                .entry(kind.clone())
+                .or_default()
+                .insert(field.to_owned(), row);
+            assert!(before.is_none(), "{kind}.{field} is listed twice");
         }
     }
     page
+}
+
+/// The names of the tests of each supported field, by `TYPE.FIELD`.
+fn coverage() -> BTreeMap<String, Vec<String>> {
+    let text = fs::read_to_string(root().join("tests/coverage/pod-fields.txt")).unwrap();
+    let entry = |line: &str| {
+        let (field, tests) = line.split_once(": ").expect("TYPE.FIELD: TEST, …");
+        let tests = tests.split(", ").map(str::to_owned).collect();
+        (field.to_owned(), tests)
+    };
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(entry)
+        .collect()
 }
 
 /// The published schema: type → field → the field's own type, if it has fields.
@@ -148,7 +172,8 @@ fn every_field_is_on_the_page() {
                 "{kind}.{field} is no field of a pod"
             );
             let known = matches!(row.verdict.as_str(), "supported" | "refused" | "ignored");
-            assert!(known && !row.note.is_empty(), "{kind}.{field}: {row:?}");
+            let has_note = row.verdict == "supported" || !row.note.is_empty();
+            assert!(known && has_note, "{kind}.{field}: {row:?}");
         }
     }
 }
@@ -186,14 +211,20 @@ fn snake(field: &str) -> String {
     field.chars().map(one).collect()
 }
 
-/// Whoever says that a field is supported names the tests that show it, and those name the field.
+/// `tests/coverage/pod-fields.txt` names tests for each supported field, and their files contain the field's name.
 #[test]
 fn every_supported_field_is_shown_by_tests() {
-    let sources = sources();
+    let (sources, mut coverage) = (sources(), coverage());
     let mut wrong = Vec::new();
     for (kind, rows) in page() {
-        for (field, row) in rows.iter().filter(|(_, row)| row.verdict == "supported") {
-            for test in row.note.split(", ").map(|test| test.trim_matches('`')) {
+        for (field, _) in rows.iter().filter(|(_, row)| row.verdict == "supported") {
+            let tests = coverage
+                .remove(&format!("{kind}.{field}"))
+                .unwrap_or_default();
+            if tests.is_empty() {
+                wrong.push(format!("{kind}.{field}: no test"));
+            }
+            for test in tests {
                 let head = format!("fn {test}(");
                 let file = sources.iter().find(|text| {
                     text.split(&head)
@@ -213,6 +244,10 @@ fn every_supported_field_is_shown_by_tests() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(
+        coverage.is_empty(),
+        "not supported on the page: {coverage:?}"
+    );
 }
 
 /// The smallest specification that the rule refuses.
