@@ -110,7 +110,7 @@ impl Strategy for ServerStrategy {
         }
         if call.target.part.is_none() && self.0.only_stores(kind) {
             warnings.push(format!(
-                "{} in {} is only stored: nothing in this cluster acts on it",
+                "{} in {} is stored but has no effect in this cluster",
                 kind.plural,
                 kind.api_version()
             ));

@@ -170,7 +170,7 @@ fn report(exported: &ExportSummary, target: &Path, out: &mut impl Write) -> io::
         } else {
             format!(" and {more} more")
         };
-        writeln!(out, "not in it: {what}: {}{more}", named.join(", "))?;
+        writeln!(out, "not exported: {what}: {}{more}", named.join(", "))?;
     }
     Ok(())
 }

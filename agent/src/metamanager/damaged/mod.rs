@@ -17,7 +17,7 @@ const LOCAL_COLLECTIONS: [(&str, &str); 6] = [
     ),
     (
         "history.outrigger.dev",
-        "a part of what devices were is lost",
+        "part of the device history is lost",
     ),
     (
         "outbox.outrigger.dev",

@@ -98,7 +98,7 @@ fn object(rows: &mut Rows, all: &BTreeMap<Key, Value>, node_name: &str, key: &Ke
         ("pods", RECORDS) => pods::skip_ended_pod(rows, key, value),
         (_, group) if group == RECORDS || group.ends_with(&format!(".{RECORDS}")) => {}
         ("chunks", "history.outrigger.dev") => {
-            rows.skip("what devices were before", "their history")
+            rows.skip("earlier values of devices", "their history")
         }
         ("mappers", "mappers.outrigger.dev") => rows.push_mapper(&value["mapper"]),
         ("topics", "eventbus.outrigger.dev") => {

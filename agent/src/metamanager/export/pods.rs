@@ -64,7 +64,7 @@ pub(super) fn rows(
         );
         if is_over {
             rows.skip(
-                "ends of pods that the cloud has not heard of",
+                "final statuses of pods that the cloud has not received",
                 qualified_name(key),
             );
         } else if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
@@ -80,7 +80,7 @@ pub(super) fn rows(
 pub(super) fn skip_ended_pod(rows: &mut Rows, key: &Key, record: &Value) {
     if Record::read(record.clone()).terminated_here {
         rows.skip(
-            "pods that have ended here and that the cloud was not told of; start edge-agent with the cloud connected first",
+            "terminated pods that the cloud has not deleted yet; start edge-agent with the cloud connected, and export again",
             qualified_name(key),
         );
     }

@@ -247,7 +247,7 @@ impl Rows {
                 ],
             ),
             None => self.skip(
-                "tokens, for which the cloud is asked again",
+                "tokens without a recorded request; EdgeCore requests new ones",
                 key.name.as_str(),
             ),
         }
@@ -270,7 +270,7 @@ impl Rows {
         };
         if device.has_unconfirmed {
             self.skip(
-                "values of devices that the cloud has not confirmed; EdgeCore tells the next ones",
+                "values of devices that the cloud has not confirmed; EdgeCore reports the next values",
                 device.id.as_str(),
             );
         }
