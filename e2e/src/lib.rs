@@ -17,6 +17,7 @@ mod helm;
 mod image;
 mod kubectl;
 mod mqtt;
+pub mod pages;
 mod pods;
 mod ports;
 mod process;

@@ -14,6 +14,7 @@ mod helm;
 mod kill;
 mod mosquitto;
 mod output;
+mod pages;
 mod proxy;
 mod python;
 mod rollout;
