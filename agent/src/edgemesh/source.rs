@@ -12,7 +12,7 @@ use kube::{
     core::DynamicObject,
     runtime::{
         WatchStreamExt,
-        reflector::{Store, store::Writer},
+        reflector::{ObjectRef, Store, store::Writer},
         watcher::{self, Event},
     },
 };
@@ -66,8 +66,11 @@ impl Source {
         let (node_store, node_changes) = watch::<Node>(own.clone(), own_node);
         let kind = destination_rules::kind();
         let rules = Api::<DynamicObject>::all_with(services.clone(), &kind);
-        let (rule_store, rule_changes) =
-            reflect(permitted::watch(rules, all), kind, RULES_RETRY_INTERVAL);
+        let (rule_store, rule_changes) = reflect(
+            permitted::watch(rules, all),
+            Writer::new(kind),
+            RULES_RETRY_INTERVAL,
+        );
         let (pod_store, pod_changes) = watch::<Pod>(own.clone(), watcher::Config::default());
         let change = |number: usize| {
             move |is_listed: bool| {
@@ -198,20 +201,31 @@ where
         + serde::de::DeserializeOwned
         + 'static,
 {
-    reflect(kubeapi::watch_objects(client, config), (), RETRY_INTERVAL)
+    let writer = Writer::<K>::new(());
+    let store = writer.as_reader();
+    let events =
+        kubeapi::watch_objects(client, config).with_last_version(move |namespace, name| {
+            let at = ObjectRef::new(name);
+            let at = if namespace.is_empty() {
+                at
+            } else {
+                at.within(namespace)
+            };
+            store.get(&at).map(Arc::unwrap_or_clone)
+        });
+    reflect(events, writer, RETRY_INTERVAL)
 }
 
 /// Brings what a watch of a kind says into a store, as for [`watch`]; `retry` is the pause after an error.
 fn reflect<K>(
     events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
-    kind: K::DynamicType,
+    writer: Writer<K>,
     retry: Duration,
 ) -> (Store<K>, impl Stream<Item = bool> + Send + 'static)
 where
     K: Resource + Clone + std::fmt::Debug + Send + Sync + 'static,
     K::DynamicType: Clone + Eq + std::hash::Hash + Send + Sync + Unpin + 'static,
 {
-    let writer = Writer::new(kind);
     let store = writer.as_reader();
     let changes = events
         .modify(|object| {
@@ -228,9 +242,14 @@ where
                 Err(error) => {
                     debug!(
                         error = &error as &dyn std::error::Error,
-                        "Services, or objects that belong to them, cannot be watched; this is retried"
+                        "failed to watch Services or their objects; retrying"
                     );
-                    tokio::time::sleep(if is_unavailable(&error) { RETRY_INTERVAL } else { retry }).await;
+                    tokio::time::sleep(if is_unavailable(&error) {
+                        RETRY_INTERVAL
+                    } else {
+                        retry
+                    })
+                    .await;
                     None
                 }
             }

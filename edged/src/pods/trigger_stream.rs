@@ -108,7 +108,12 @@ fn request(obj_ref: ObjectRef<Pod>, reason: &str) -> ReconcileRequest<Pod> {
 fn pods(sources: Sources, writer: Writer<Pod>, progress: watch::Sender<Progress>) -> RequestStream {
     let own = watcher::Config::default().fields(&format!("spec.nodeName={}", sources.node_name));
     let mut listed = false;
+    let store = writer.as_reader();
     let pods = kubeapi::watch_objects_with_backoff::<Pod>(sources.client.clone(), own)
+        .with_last_version(move |namespace, name| {
+            let pod = store.get(&ObjectRef::new(name).within(namespace))?;
+            Some(Arc::unwrap_or_clone(pod))
+        })
         .modify(|pod| pod.managed_fields_mut().clear())
         .reflect(writer)
         .inspect_ok(move |event| {

@@ -3,9 +3,11 @@
 //!
 //! Source: `kube::runtime::watcher`, whose events and errors these are.
 
+mod undecodable;
+
 use std::{
     borrow::Cow,
-    marker::PhantomData,
+    fmt,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
@@ -27,44 +29,72 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// The pause before everything is listed again when an object could not be read as one of its type.
-const UNREADABLE_DELAY: Duration = Duration::from_secs(5);
+use self::undecodable::Undecodable;
+
+/// The pause before everything is listed again when an object was deleted that could not be decoded.
+const RELIST_DELAY: Duration = Duration::from_secs(5);
+
+/// Returns the version of an object that the receiver of the events has, by namespace and name.
+type LastVersion<K> = Box<dyn FnMut(&str, &str) -> Option<K> + Send>;
 
 /// Lists and watches all objects of a kind, and does both again after an error, as [`watcher()`] does: the caller sets the pace, for
-/// example by waiting after an error.
-///
-/// # Errors
-/// Those of [`watcher()`]. An object that is no `K` ends the list or watch with [`watcher::Error::WatchFailed`], and all objects are listed
-/// again after five seconds, so that nobody takes it for deleted.
-pub fn watch_objects<K>(
-    client: Client,
-    config: Config,
-) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + Unpin + 'static
+/// example by waiting after an error. [`ObjectWatch`] describes what happens to objects that are no `K`.
+pub fn watch_objects<K>(client: Client, config: Config) -> ObjectWatch<K>
 where
-    K: Resource<DynamicType = ()> + DeserializeOwned + 'static,
+    K: Resource<DynamicType = ()>,
 {
-    Typed::new(Watch::new(
-        client,
-        ApiResource::erase::<K>(&()),
-        config,
-        false,
-    ))
+    ObjectWatch::new(client, config, false)
 }
 
 /// The same with kube's default backoff after errors.
-pub fn watch_objects_with_backoff<K>(
-    client: Client,
-    config: Config,
-) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + Unpin + 'static
+pub fn watch_objects_with_backoff<K>(client: Client, config: Config) -> ObjectWatch<K>
 where
-    K: Resource<DynamicType = ()> + DeserializeOwned + 'static,
+    K: Resource<DynamicType = ()>,
 {
-    Typed::new(Watch::new(
-        client,
-        ApiResource::erase::<K>(&()),
-        config,
-        true,
-    ))
+    ObjectWatch::new(client, config, true)
+}
+
+/// The events of [`watch_objects`], which never end.
+///
+/// An object that cannot be decoded as `K` is logged as a warning, once for each of its versions, and holds up no other object:
+///
+/// - A change is skipped: the receiver keeps the version that it has.
+/// - In a list, the version of [`ObjectWatch::with_last_version`] stands for it, so that nobody takes it for deleted. An object that the
+///   receiver does not have is skipped.
+/// - A deletion is that of the last version. Without one, everything is listed again after five seconds.
+///
+/// # Errors
+/// Those of [`watcher()`].
+pub struct ObjectWatch<K> {
+    watch: Watch,
+    last_version: LastVersion<K>,
+}
+
+impl<K: Resource<DynamicType = ()>> ObjectWatch<K> {
+    fn new(client: Client, config: Config, backoff: bool) -> Self {
+        Self {
+            watch: Watch::new(client, ApiResource::erase::<K>(&()), config, backoff),
+            last_version: Box::new(|_, _| None),
+        }
+    }
+
+    /// Asks for the version that the receiver has, by namespace (empty for none) and name, if an object cannot be decoded.
+    #[must_use]
+    pub fn with_last_version(
+        mut self,
+        last_version: impl FnMut(&str, &str) -> Option<K> + Send + 'static,
+    ) -> Self {
+        self.last_version = Box::new(last_version);
+        self
+    }
+}
+
+impl<K> Unpin for ObjectWatch<K> {}
+
+impl<K> fmt::Debug for ObjectWatch<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectWatch").finish_non_exhaustive()
+    }
 }
 
 /// The events of one kind, of any type.
@@ -74,11 +104,13 @@ struct Watch {
     config: Config,
     backoff: bool,
     events: BoxStream<'static, watcher::Result<Event<Untyped>>>,
+    undecodable: Undecodable,
 }
 
 impl Watch {
     fn new(client: Client, resource: ApiResource, config: Config, backoff: bool) -> Self {
         let mut watch = Self {
+            undecodable: Undecodable::new(&resource.kind),
             client,
             resource,
             config,
@@ -101,51 +133,84 @@ impl Watch {
 
     /// Lists everything again, a little later.
     fn restart(&mut self) {
-        let delay = tokio::time::sleep(UNREADABLE_DELAY).into_stream();
+        let delay = tokio::time::sleep(RELIST_DELAY).into_stream();
         let nothing = delay.filter_map(async |()| None);
         self.events = nothing.chain(self.begin()).boxed();
     }
 }
 
-struct Typed<K> {
-    watch: Watch,
-    of: PhantomData<fn() -> K>,
-}
-
-impl<K> Typed<K> {
-    fn new(watch: Watch) -> Self {
-        Self {
-            watch,
-            of: PhantomData,
+impl<K> ObjectWatch<K>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    /// Returns the event with the object as one of its type, if the receiver is to get it.
+    fn typed(&mut self, event: Event<Untyped>) -> Option<Event<K>> {
+        match event {
+            Event::Init => {
+                self.watch.undecodable.begin_list();
+                Some(Event::Init)
+            }
+            Event::InitDone => {
+                self.watch.undecodable.end_list();
+                Some(Event::InitDone)
+            }
+            Event::Apply(object) => self.decoded(&object).ok().map(Event::Apply),
+            Event::InitApply(object) => match self.decoded(&object) {
+                Ok(typed) => Some(Event::InitApply(typed)),
+                Err(last) => last.map(Event::InitApply),
+            },
+            Event::Delete(object) => match self.decoded(&object) {
+                Ok(typed) | Err(Some(typed)) => {
+                    self.watch.undecodable.forget(&object.metadata);
+                    Some(Event::Delete(typed))
+                }
+                Err(None) => {
+                    self.watch.undecodable.forget(&object.metadata);
+                    self.watch.restart();
+                    None
+                }
+            },
         }
+    }
+
+    /// Returns the object as one of its type, or else the version of it that the receiver has.
+    fn decoded(&mut self, object: &Untyped) -> Result<K, Option<K>> {
+        let error = match object.typed() {
+            Ok(typed) => {
+                self.watch.undecodable.forget(&object.metadata);
+                return Ok(typed);
+            }
+            Err(error) => error,
+        };
+        let meta = &object.metadata;
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let last = (self.last_version)(namespace, meta.name.as_deref().unwrap_or_default());
+        // an object of the same name that was deleted meanwhile is another one
+        let last = last.filter(|last| last.meta().uid == meta.uid);
+        self.watch.undecodable.report(meta, &error);
+        Err(last)
     }
 }
 
-impl<K: DeserializeOwned> Stream for Typed<K> {
+impl<K> Stream for ObjectWatch<K>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
     type Item = watcher::Result<Event<K>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let event = match ready!(self.watch.events.poll_next_unpin(context)) {
-            None => return Poll::Ready(None),
-            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-            Some(Ok(event)) => event,
-        };
-        let typed = typed(event).map_err(|error| {
-            self.watch.restart();
-            watcher::Error::WatchFailed(kube::Error::SerdeError(error))
-        });
-        Poll::Ready(Some(typed))
+        loop {
+            match ready!(self.watch.events.poll_next_unpin(context)) {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(event)) => {
+                    if let Some(event) = self.typed(event) {
+                        return Poll::Ready(Some(Ok(event)));
+                    }
+                }
+            }
+        }
     }
-}
-
-fn typed<K: DeserializeOwned>(event: Event<Untyped>) -> serde_json::Result<Event<K>> {
-    Ok(match event {
-        Event::Init => Event::Init,
-        Event::InitDone => Event::InitDone,
-        Event::Apply(object) => Event::Apply(object.typed()?),
-        Event::InitApply(object) => Event::InitApply(object.typed()?),
-        Event::Delete(object) => Event::Delete(object.typed()?),
-    })
 }
 
 /// An object as it came, of which only that much is read that a watch can go on.

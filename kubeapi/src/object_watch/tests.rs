@@ -1,13 +1,19 @@
 //! Tests of [`super`].
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::{
+    apps::v1::ReplicaSet,
+    batch::v1::Job,
+    coordination::v1::Lease,
+    core::v1::{ConfigMap, Endpoints, Node, Pod, Secret, Service},
+};
 use kube::{
     Api as Objects, ResourceExt,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
 };
 use objectstore::MemoryStore;
 use serde_json::json;
+use testkit::LogBuffer;
 
 use super::*;
 use crate::Api;
@@ -68,34 +74,154 @@ async fn objects_are_listed_and_their_changes_follow() {
     assert_eq!(value(&map), "b");
 }
 
+/// The names of the objects of one kind, as the receiver of its events has them, and the lines of the log about `bad`.
+struct Kind {
+    resource: ApiResource,
+    /// A field of the object with a value of a wrong type.
+    wrong: serde_json::Value,
+}
+
+impl Kind {
+    fn of<K: Resource<DynamicType = ()>>(wrong: serde_json::Value) -> Self {
+        let resource = ApiResource::erase::<K>(&());
+        Self { resource, wrong }
+    }
+
+    fn objects(&self, client: &Client) -> Objects<DynamicObject> {
+        match self.resource.kind.as_str() {
+            "Node" => Objects::all_with(client.clone(), &self.resource),
+            _ => Objects::default_namespaced_with(client.clone(), &self.resource),
+        }
+    }
+
+    async fn create(&self, client: &Client, name: &str, fields: &serde_json::Value) {
+        let mut object = json!({"apiVersion": self.resource.api_version, "kind": self.resource.kind, "metadata": {"name": name}});
+        let fields = fields.as_object().unwrap().clone();
+        object.as_object_mut().unwrap().extend(fields);
+        let object = serde_json::from_value(object).unwrap();
+        self.objects(client)
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
+    }
+
+    async fn patch(&self, client: &Client, name: &str, patch: &serde_json::Value) {
+        self.objects(client)
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
+    /// The patch that removes the wrong field.
+    fn repair(&self) -> serde_json::Value {
+        let fields = self.wrong.as_object().unwrap().keys();
+        fields.map(|field| (field.clone(), json!(null))).collect()
+    }
+}
+
+/// The next event, as `+name` of a list, `name` of a change, `-name` of a deletion.
+async fn next<K: Resource<DynamicType = ()> + DeserializeOwned>(
+    events: &mut ObjectWatch<K>,
+) -> String {
+    let name = |object: &K| object.meta().name.clone().unwrap_or_default();
+    match testkit::within("an event", events.next()).await {
+        Some(Ok(Event::Init)) => "list".into(),
+        Some(Ok(Event::InitDone)) => "listed".into(),
+        Some(Ok(Event::InitApply(object))) => format!("+{}", name(&object)),
+        Some(Ok(Event::Apply(object))) => name(&object),
+        Some(Ok(Event::Delete(object))) => format!("-{}", name(&object)),
+        _ => panic!("the watch failed or ended"),
+    }
+}
+
+async fn all<K>(wrong: serde_json::Value)
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Send + 'static,
+{
+    let log = LogBuffer::default();
+    let writer = log.clone();
+    let lines = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone());
+    let _logged = tracing::subscriber::set_default(lines.finish());
+    let warnings = || log.text().matches("cannot decode object").count();
+    let kind = Kind::of::<K>(wrong);
+    let client = Api::builder(MemoryStore::new()).build().client("default");
+    kind.create(&client, "bad", &kind.wrong).await;
+    kind.create(&client, "good", &json!({})).await;
+    // without a version: the object is left out, and the others are listed
+    let mut events = watch_objects::<K>(client.clone(), Config::default());
+    for wanted in ["list", "+good", "listed"] {
+        assert_eq!(next(&mut events).await, wanted, "{}", kind.resource.kind);
+    }
+    assert_eq!(warnings(), 1, "{}", log.text());
+    let (line, name) = (log.text(), &kind.resource.kind);
+    for part in [
+        format!("kind=\"{name}\""),
+        "name=\"bad\"".into(),
+        "resource_version=".into(),
+        "error=".into(),
+    ] {
+        assert!(line.contains(&part), "{part}: {line}");
+    }
+    kind.patch(&client, "bad", &kind.repair()).await;
+    assert_eq!(next(&mut events).await, "bad");
+    // a change to something unreadable is skipped, and deletes nothing; each version is logged
+    kind.patch(&client, "bad", &kind.wrong).await;
+    kind.patch(&client, "bad", &json!({"metadata": {"labels": {"a": "b"}}}))
+        .await;
+    kind.patch(
+        &client,
+        "good",
+        &json!({"metadata": {"labels": {"a": "b"}}}),
+    )
+    .await;
+    assert_eq!(next(&mut events).await, "good");
+    assert_eq!(warnings(), 3, "{}", log.text());
+    drop(events);
+
+    // the last version stands for it, in a list and when it is deleted
+    let unreadable = kind.objects(&client).get("bad").await.unwrap();
+    let mut last = json!({"apiVersion": kind.resource.api_version, "kind": kind.resource.kind});
+    last["metadata"] = serde_json::to_value(&unreadable.metadata).unwrap();
+    let last: K = serde_json::from_value(last).unwrap();
+    let mut events = watch_objects::<K>(client.clone(), Config::default())
+        .with_last_version(move |_, name| (name == "bad").then(|| last.clone()));
+    for wanted in ["list", "+bad", "+good", "listed"] {
+        assert_eq!(next(&mut events).await, wanted, "{}", kind.resource.kind);
+    }
+    kind.objects(&client)
+        .delete("bad", &DeleteParams::default())
+        .await
+        .unwrap();
+    assert_eq!(next(&mut events).await, "-bad");
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_decoded_is_logged_by_name_and_hides_no_other() {
+    all::<ConfigMap>(json!({"data": 1})).await;
+    all::<Secret>(json!({"data": ["c2VjcmV0"]})).await;
+    all::<Service>(json!({"spec": "none"})).await;
+    all::<Pod>(json!({"spec": {"containers": 1}})).await;
+    all::<Node>(json!({"status": {"conditions": {}}})).await;
+    all::<Endpoints>(json!({"subsets": "none"})).await;
+    all::<ReplicaSet>(json!({"spec": {"replicas": "two"}})).await;
+    all::<Job>(json!({"status": []})).await;
+    all::<Lease>(json!({"spec": 7})).await;
+}
+
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_holds_up_the_list_until_it_is_repaired() {
-    for list in [true, false] {
-        let first = if list { json!(1) } else { json!({"key": "a"}) };
-        let client = one(first).await;
-        let mut events = watch_objects::<ConfigMap>(client.clone(), Config::default());
-        assert!(matches!(events.next().await, Some(Ok(Event::Init))));
-        if !list {
-            assert!(matches!(events.next().await, Some(Ok(Event::InitApply(_)))));
-            assert!(matches!(events.next().await, Some(Ok(Event::InitDone))));
-            set(&client, json!(1)).await;
-        }
-        for _ in 0..2 {
-            let Some(Err(watcher::Error::WatchFailed(error))) = events.next().await else {
-                panic!("an object that is no ConfigMap was passed over")
-            };
-            assert!(error.to_string().contains("invalid type"), "{error}");
-            assert!(matches!(events.next().await, Some(Ok(Event::Init))));
-        }
-        set(&client, json!({"key": "c"})).await;
-        let mut seen = Vec::new();
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(Event::InitApply(map)) => seen.push(value(&map).to_owned()),
-                Ok(Event::InitDone) => break,
-                Ok(_) | Err(_) => {}
-            }
-        }
-        assert_eq!(seen, ["c"], "list: {list}");
+async fn everything_is_listed_again_after_the_deletion_of_an_object_that_could_not_be_decoded() {
+    let client = one(json!(1)).await;
+    let mut events = watch_objects::<ConfigMap>(client.clone(), Config::default());
+    for wanted in ["list", "listed"] {
+        assert_eq!(next(&mut events).await, wanted);
+    }
+    untyped(&client)
+        .delete("one", &DeleteParams::default())
+        .await
+        .unwrap();
+    for wanted in ["list", "listed"] {
+        assert_eq!(next(&mut events).await, wanted);
     }
 }

@@ -122,8 +122,15 @@ impl<K> Inner<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    async fn watch(&self, client: Client, shutdown: CancellationToken) {
-        let events = kubeapi::watch_objects_with_backoff(client, watcher::Config::default());
+    async fn watch(self: Arc<Self>, client: Client, shutdown: CancellationToken) {
+        let this = Arc::clone(&self);
+        let events = kubeapi::watch_objects_with_backoff(client, watcher::Config::default())
+            .with_last_version(move |namespace, name| {
+                this.cache
+                    .lock()
+                    .get(namespace, name)
+                    .map(Arc::unwrap_or_clone)
+            });
         let mut events = pin!(events.take_until(shutdown.cancelled_owned()));
         let mut damaged = Repeated::default();
         while let Some(event) = events.next().await {

@@ -1,6 +1,6 @@
 //! Watches the kinds that nodes get, updates the index, and notifies nodes.
 
-use std::{collections::BTreeSet, fmt::Debug, hash::Hash, pin::pin};
+use std::{collections::BTreeSet, fmt::Debug, hash::Hash, pin::pin, sync::Arc};
 
 use crds::policy::ServiceAccountAccess;
 use futures::StreamExt;
@@ -13,12 +13,27 @@ use kube::{
         watcher::{self, Event},
     },
 };
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::Edge;
 use crate::mailbox::{ObjectKind, ObjectPath};
+
+/// Namespaces and names of the objects of a list.
+type Listed = Arc<Mutex<BTreeSet<(String, String)>>>;
+
+/// Adds an object of a list that cannot be decoded: the index keeps what it knows of the object.
+fn unreadable<K>(listed: &Listed) -> impl FnMut(&str, &str) -> Option<K> + Send + use<K> {
+    let listed = Arc::clone(listed);
+    move |namespace, name| {
+        listed
+            .lock()
+            .insert((namespace.to_owned(), name.to_owned()));
+        None
+    }
+}
 
 impl Edge {
     /// Runs until `shutdown`.
@@ -40,19 +55,22 @@ impl Edge {
     }
 
     async fn pods(&self) {
-        let mut listed = BTreeSet::new();
+        let listed = Listed::default();
         let client = self.client.clone();
         let mut events =
-            kubeapi::watch_objects_with_backoff::<Pod>(client, watcher::Config::default());
+            kubeapi::watch_objects_with_backoff::<Pod>(client, watcher::Config::default())
+                .with_last_version(unreadable(&listed));
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Init) => listed.clear(),
+                Ok(Event::Init) => listed.lock().clear(),
                 Ok(Event::InitApply(pod)) => {
-                    listed.insert((pod.namespace().unwrap_or_default(), pod.name_any()));
+                    listed
+                        .lock()
+                        .insert((pod.namespace().unwrap_or_default(), pod.name_any()));
                     self.pod_applied(&pod);
                 }
                 Ok(Event::InitDone) => {
-                    let gone = self.index.write().retain(&listed);
+                    let gone = self.index.write().retain(&listed.lock());
                     gone.into_iter()
                         .for_each(|(node, path)| self.mailboxes.notify(&node, path));
                 }
@@ -100,21 +118,24 @@ impl Edge {
     }
 
     async fn accesses(&self) {
-        let mut listed = BTreeSet::new();
+        let listed = Listed::default();
         let client = self.client.clone();
         let mut events = kubeapi::watch_objects_with_backoff::<ServiceAccountAccess>(
             client,
             watcher::Config::default(),
-        );
+        )
+        .with_last_version(unreadable(&listed));
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Init) => listed.clear(),
+                Ok(Event::Init) => listed.lock().clear(),
                 Ok(Event::InitApply(access)) => {
-                    listed.insert((access.namespace().unwrap_or_default(), access.name_any()));
+                    listed
+                        .lock()
+                        .insert((access.namespace().unwrap_or_default(), access.name_any()));
                     self.granted(access);
                 }
                 Ok(Event::InitDone) => {
-                    let gone = self.index.write().retain_granted(&listed);
+                    let gone = self.index.write().retain_granted(&listed.lock());
                     for (namespace, name) in gone {
                         self.touched(&ObjectPath::new(ObjectKind::Access, namespace, name));
                     }
