@@ -61,7 +61,10 @@ impl SimRuntime {
             })
         };
         let pods = pod_socket(path);
-        let (listener, pod_listener) = (bind(path)?, bind(&pods)?);
+        let listener = bind(path)?;
+        let file = SocketFile(path.to_owned());
+        let pod_listener = bind(&pods)?;
+        let pod_file = SocketFile(pods);
         let (server, path) = (server::router(self, shutdown.clone()), path.to_owned());
         let serving_pods =
             network::socket::serve(pod_listener, self.pod_network(), shutdown.clone());
@@ -73,8 +76,7 @@ impl SimRuntime {
                 result
             };
             let (result, ()) = tokio::join!(serving, serving_pods);
-            remove_socket(&pods);
-            remove_socket(&path);
+            drop((pod_file, file));
             result.map_err(|source| Error::Serve { path, source })
         })
     }
@@ -98,8 +100,16 @@ async fn serve(
     }
 }
 
-fn remove_socket(path: &PathBuf) {
-    if let Err(error) = fs::remove_file(path) {
-        tracing::warn!(path = %path.display(), %error, "cannot remove the runtime's socket");
+/// A socket that is removed however its server ends.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        match fs::remove_file(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(path = %self.0.display(), %error, "failed to remove the socket of the runtime");
+            }
+            _ => {}
+        }
     }
 }

@@ -231,3 +231,42 @@ async fn an_agent_in_another_process_reaches_the_pods_of_a_runtime_at_a_socket()
         "the pods are not on this machine"
     );
 }
+
+#[tokio::test]
+async fn both_sockets_are_removed_however_the_server_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("sim.sock");
+    let pods = edged::pod_socket(&socket);
+    let runtime = SimRuntime::new(Options::default()).unwrap();
+    for end in ["never awaited", "stopped", "aborted", "panicked"] {
+        let shutdown = CancellationToken::new();
+        let serving = runtime.serve_unix(&socket, shutdown.clone()).unwrap();
+        assert!(socket.exists() && pods.exists(), "{end}");
+        match end {
+            "never awaited" => drop(serving),
+            "stopped" => {
+                shutdown.cancel();
+                serving.await.unwrap();
+            }
+            "aborted" => {
+                let task = tokio::spawn(serving);
+                task.abort();
+                assert!(task.await.is_err());
+            }
+            _ => {
+                let task =
+                    tokio::spawn(async { tokio::join!(serving, async { panic!("a defect") }) });
+                assert!(task.await.is_err());
+            }
+        }
+        assert!(!socket.exists() && !pods.exists(), "{end}");
+    }
+    // the second socket cannot be bound
+    std::fs::create_dir(&pods).unwrap();
+    assert!(
+        runtime
+            .serve_unix(&socket, CancellationToken::new())
+            .is_err()
+    );
+    assert!(!socket.exists());
+}
