@@ -221,3 +221,29 @@ async fn damaged_endpoints_that_somebody_wrote_survive_a_restart_and_a_controlle
         (before, uid)
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_endpoints_of_a_user_do_not_hold_up_slices_of_services() {
+    let mut world = World::with(Setup {
+        nodes: 0,
+        durable: true,
+        ..Setup::default()
+    })
+    .await;
+    world.apply(&endpoints("free", "10.1.2.4")).await;
+    world.stop_cloud().await;
+    damage(&world, "endpoints", "free", "10.1.2.4").await;
+    world.start_cloud().await;
+    assert_eq!(damaged(&world), ["endpoints default/free"]);
+    let spec = json!({"spec": {"selector": {"a": "b"}, "ports": [{"port": 80}]}});
+    world.apply(&object("v1", "Service", "pods", spec)).await;
+    slice_of(&world, "pods").await;
+    // Endpoints wait: a damaged object does not count as deleted
+    let pods = Object::of(&world.client(), &endpoints("pods", "10.1.2.9"));
+    assert!(pods.find().await.is_none());
+    world.apply(&endpoints("free", "10.1.2.4")).await;
+    eventually("the service has Endpoints", async || {
+        pods.find().await.ok_or(())
+    })
+    .await;
+}

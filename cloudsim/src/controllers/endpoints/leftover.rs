@@ -1,4 +1,4 @@
-//! Deletes Endpoints with their service, whoever created them.
+//! Deletes Endpoints with their Service, even if a user created them.
 //!
 //! Source: Kubernetes' endpoints controller. Endpoints of a name without a service are kept if no service ever had the name; at the
 //! start, ones managed by the controller are left over from a service that was deleted meanwhile.
@@ -13,8 +13,16 @@ use kube::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::{Cluster, desired::is_managed};
-use crate::controllers::informers::{Change, Failure, Triggers, work};
+use super::desired::is_managed;
+use crate::controllers::{
+    informers::{Change, Failure, Triggers, work},
+    workloads::cluster,
+};
+
+cluster!(Cluster {
+    services: Service,
+    endpoints: Endpoints
+});
 
 /// The annotation of Endpoints that older programs use for leader election.
 pub(super) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";

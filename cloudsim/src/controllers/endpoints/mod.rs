@@ -1,10 +1,11 @@
-//! Endpoint slices and Endpoints of services with a selector, from the addresses of the selected pods. Slices of services without one are
-//! copies of Endpoints ([`mirror`]). Endpoints are deleted with their service ([`leftover`]).
+//! Endpoint slices of services with a selector, from the addresses of the selected pods. Slices of services without one are copies of
+//! Endpoints ([`mirror`]). Endpoints of services with a selector are written by a controller of their own ([`core_v1`]), as in Kubernetes:
+//! a damaged object of one kind does not hold up the other.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::{
-    core::v1::{Endpoints, Pod, Service},
+    core::v1::{Pod, Service},
     discovery::v1::EndpointSlice,
 };
 use kube::{
@@ -14,11 +15,12 @@ use kube::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+mod core_v1;
 mod desired;
 mod leftover;
 mod mirror;
 
-pub(super) use mirror::run as run_mirroring;
+pub(super) use self::{core_v1::run as run_core_v1, mirror::run as run_mirroring};
 
 use super::{
     informers::{Change, Failure, Informer, Triggers, work},
@@ -28,14 +30,34 @@ use super::{
 cluster!(Cluster {
     services: Service,
     pods: Pod,
-    slices: EndpointSlice,
-    endpoints: Endpoints
+    slices: EndpointSlice
 });
 
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
-    let services = cluster.services.clone();
-    let selecting = move |change: &Change<Pod>| {
+    // somebody else may have changed or deleted them
+    let of_slices = |change: &Change<EndpointSlice>| {
+        let service = change.object.labels().get(desired::SERVICE_NAME).cloned();
+        service.map(|name| {
+            ObjectRef::new(&name).within(&change.object.namespace().unwrap_or_default())
+        })
+    };
+    let triggers = Triggers::none()
+        .and(&cluster.pods, selecting(&cluster.services))
+        .and(&cluster.slices, of_slices);
+    let queue = (
+        cluster.queues.named("endpointslice"),
+        cluster.services.clone(),
+    );
+    work(queue, triggers, cluster, reconcile, stop).await;
+}
+
+/// Returns the trigger of the services that select a changed pod.
+fn selecting(
+    services: &Informer<Service>,
+) -> impl Fn(&Change<Pod>) -> Vec<ObjectRef<Service>> + Send + use<> {
+    let services = services.clone();
+    move |change: &Change<Pod>| {
         if !desired::matters(change) {
             return Vec::new();
         }
@@ -47,29 +69,24 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
             .filter(selects)
             .map(|service| ObjectRef::from_obj(&**service))
             .collect()
-    };
-    // somebody else may have changed or deleted them
-    let of_slices = |change: &Change<EndpointSlice>| {
-        let service = change.object.labels().get(desired::SERVICE_NAME).cloned();
-        service.map(|name| {
-            ObjectRef::new(&name).within(&change.object.namespace().unwrap_or_default())
-        })
-    };
-    let triggers = Triggers::none()
-        .and(&cluster.pods, selecting)
-        .and(&cluster.slices, of_slices);
-    let triggers = triggers.and(&cluster.endpoints, |change: &Change<Endpoints>| {
-        let namespace = change.object.namespace().unwrap_or_default();
-        change
-            .gone
-            .then(|| ObjectRef::new(&change.object.name_any()).within(&namespace))
-    });
-    let queue = (
-        cluster.queues.named("endpointslice"),
-        cluster.services.clone(),
-    );
-    let leftover = leftover::run(cluster.clone(), stop.clone());
-    tokio::join!(work(queue, triggers, cluster, reconcile, stop), leftover);
+    }
+}
+
+/// Returns the pods that a service selects, sorted by name; `None` if its addresses are not those of pods.
+fn selected_pods(service: &Service, pods: &Informer<Pod>) -> Option<Vec<Arc<Pod>>> {
+    let spec = service.spec.as_ref()?;
+    let selects = spec
+        .selector
+        .as_ref()
+        .is_some_and(|selector| !selector.is_empty());
+    let is_external = spec.type_.as_deref() == Some("ExternalName");
+    if !selects || is_external || service.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let mut pods = pods.in_namespace(&service.namespace().unwrap_or_default());
+    pods.retain(|pod| desired::selects(service, pod));
+    pods.sort_by_key(|pod| pod.name_any());
+    Some(pods)
 }
 
 /// Reports whether the Endpoints and slices of a service are made of pods.
@@ -88,21 +105,9 @@ pub(crate) fn is_generated_slice(slice: &Value) -> bool {
 }
 
 async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Action, Failure> {
-    let selector = service
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.selector.clone())
-        .unwrap_or_default();
-    let is_external =
-        service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("ExternalName");
-    if selector.is_empty() || is_external || service.metadata.deletion_timestamp.is_some() {
+    let Some(pods) = selected_pods(&service, &cluster.pods) else {
         return Ok(Action::await_change());
-    }
-    let mut pods = cluster
-        .pods
-        .in_namespace(&service.namespace().unwrap_or_default());
-    pods.retain(|pod| desired::selects(&service, pod));
-    pods.sort_by_key(|pod| pod.name_any());
+    };
     let there = cluster
         .slices
         .controlled_by(service.metadata.uid.as_deref().unwrap_or_default());
@@ -112,7 +117,6 @@ async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Actio
         (&cluster.shared, &cluster.slices),
     )
     .await?;
-    write_endpoints(&desired::endpoints(&service, &pods), &cluster).await?;
     Ok(Action::await_change())
 }
 
@@ -139,28 +143,4 @@ async fn write_slices(
         }
     }
     shared.delete_all(informer, there).await
-}
-
-async fn write_endpoints(desired: &Endpoints, cluster: &Cluster) -> Result<(), Failure> {
-    let there = cluster.endpoints.get(
-        &desired.namespace().unwrap_or_default(),
-        &desired.name_any(),
-    );
-    match there {
-        Some(old)
-            if old.subsets.clone().unwrap_or_default()
-                == desired.subsets.clone().unwrap_or_default()
-                && desired::is_managed(&old) =>
-        {
-            Ok(())
-        }
-        Some(old) => {
-            let patch = json!({"metadata": {"labels": desired.metadata.labels}, "subsets": desired.subsets});
-            cluster.patch(&cluster.endpoints, &*old, &patch).await
-        }
-        None => match cluster.create(&cluster.endpoints, desired).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            result => Ok(result.map(drop)?),
-        },
-    }
 }

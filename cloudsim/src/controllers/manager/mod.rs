@@ -46,6 +46,7 @@ pub(crate) fn spawn(
             ControllerName::Job => start!(workloads::job::run),
             ControllerName::CronJob => start!(workloads::cron_job::run),
             ControllerName::Disruption => start!(disruption::run),
+            ControllerName::Endpoint => start!(endpoints::run_core_v1),
             ControllerName::EndpointSlice => start!(endpoints::run),
             ControllerName::EndpointSliceMirroring => start!(endpoints::run_mirroring),
             ControllerName::TaintEviction => start!(eviction::run),

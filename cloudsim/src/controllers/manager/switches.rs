@@ -34,6 +34,7 @@ controllers! {
     DaemonSet = "daemonset",
     Deployment = "deployment",
     Disruption = "disruption",
+    Endpoint = "endpoint",
     EndpointSlice = "endpointslice",
     EndpointSliceMirroring = "endpointslicemirroring",
     GarbageCollector = "garbage-collector",
@@ -61,7 +62,7 @@ pub struct Switches(BTreeSet<ControllerName>);
 
 /// There is no controller of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no controller {0:?}; give `*`, a name or a name after a minus, of: {names}", names = names().join(", "))]
+#[error("unknown controller {0:?}; use `*`, a name, or a name after a minus, of: {names}", names = names().join(", "))]
 pub struct UnknownController(String);
 
 fn names() -> Vec<&'static str> {
