@@ -20,7 +20,7 @@ pub(super) struct Denied(pub(super) String);
 pub(super) struct Stored<'a> {
     /// The uid of the node's Node.
     pub(super) node_uid: Option<&'a str>,
-    /// The object whose status is patched.
+    /// The object whose status is patched, or the Lease that is written with finalizers or other owners.
     pub(super) object: Option<&'a Value>,
 }
 
@@ -151,6 +151,7 @@ pub(super) fn authorize(
 fn restricted(node: &str, rule: Rule, content: &Value, stored: Stored<'_>) -> Result<(), String> {
     match rule {
         Rule::NewNode => restriction::new_node(content),
+        Rule::OwnLease => restriction::lease(node, content, stored.object),
         Rule::MirrorPod => restriction::new_pod(node, stored.node_uid, content),
         Rule::NodeStatus | Rule::PodStatus => {
             let patch = patch_of(content)

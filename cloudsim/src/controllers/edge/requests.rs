@@ -18,6 +18,7 @@ use super::{
     objects,
     outcome::{Outcome, refuse, reply},
     request::{Request, Verb},
+    restriction,
 };
 use crate::{
     clock::now_ms,
@@ -25,6 +26,18 @@ use crate::{
     delivery::Reply,
     mailbox::{ObjectKind, ObjectPath},
 };
+
+/// The state of the pod that a refused request names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PodState {
+    /// It does not exist, or another pod has its name: a report that crossed with the pod's deletion is no violation.
+    Gone,
+    /// It is another node's, and the patch names no uid: the answer is the same as if the pod did not exist, so that no node finds out
+    /// which pods others have.
+    Hidden,
+    /// Anything else.
+    Here,
+}
 
 impl Edge {
     /// Answers a node's query for the cluster's CA.
@@ -69,18 +82,17 @@ impl Edge {
         };
         let allowed = authorize(node, request, &self.index.read(), stored);
         if let Err(Denied(reason)) = allowed {
-            if self.is_gone(request).await {
-                let message = format!("pods \"{}\" not found", request.name);
-                return Ok(refuse(
-                    request,
-                    api_status::failure(404, "NotFound", &message),
-                ));
+            let pod = self.pod_state(node, request).await;
+            if pod != PodState::Gone {
+                log_refused(node, &reason);
             }
-            log_refused(node, &reason);
-            return Ok(refuse(
-                request,
-                api_status::failure(403, "Forbidden", &reason),
-            ));
+            let status = if pod == PodState::Here {
+                api_status::failure(403, "Forbidden", &reason)
+            } else {
+                let message = format!("pods \"{}\" not found", request.name);
+                api_status::failure(404, "NotFound", &message)
+            };
+            return Ok(refuse(request, status));
         }
         if let Some(reason) = self.is_deleted(node, request).await {
             log_refused(node, &reason);
@@ -128,6 +140,13 @@ impl Edge {
                 };
                 Ok((None, found(kind, namespace, request.name).await?))
             }
+            // a node that registers anew has no finalizers, and one that renews repeats those of the stored Lease
+            Rule::OwnLease if !restriction::is_plain_lease(node, request.content) => {
+                let leases = self.of::<Lease>(request.namespace);
+                let lease = leases.get_opt(request.name).await?;
+                let lease = lease.map(serde_json::to_value).transpose();
+                Ok((None, lease.map_err(kube::Error::SerdeError)?))
+            }
             _ => Ok((None, None)),
         }
     }
@@ -152,13 +171,12 @@ impl Edge {
             );
         }
         Some(format!(
-            "the Node of {node} was deleted: join anew, with a token"
+            "the Node of {node} was deleted; join again with a token"
         ))
     }
 
-    /// Reports whether the pod of the request does not exist, or is another one of its name: a report that crossed with the pod's
-    /// deletion is no violation.
-    async fn is_gone(&self, request: &Request<'_>) -> bool {
+    /// Returns the state of the pod of a refused request.
+    async fn pod_state(&self, node: &str, request: &Request<'_>) -> PodState {
         let is_pod = matches!(
             request.kind,
             ResourceType::Pod | ResourceType::PodPatch | ResourceType::PodStatus
@@ -166,7 +184,7 @@ impl Edge {
         let is_new = request.verb == Verb::Insert;
         let path = ObjectPath::new(ObjectKind::Pod, request.namespace, request.name);
         if !is_pod || is_new {
-            return false;
+            return PodState::Here;
         }
         let uid = match request.verb {
             Verb::Delete => uid_to_delete(request.content).map(str::to_owned),
@@ -175,9 +193,15 @@ impl Edge {
                 .and_then(|patch| Some(patch.pointer("/metadata/uid")?.as_str()?.to_owned())),
         };
         match objects::get(&self.client, &path).await {
-            Ok(Some(pod)) => uid.is_some_and(|uid| uid != pod["metadata"]["uid"]),
-            Ok(None) => true,
-            Err(_) => false,
+            Ok(None) => PodState::Gone,
+            Err(_) => PodState::Here,
+            Ok(Some(pod)) => match uid {
+                Some(uid) if uid != pod["metadata"]["uid"] => PodState::Gone,
+                None if request.verb == Verb::Patch && pod["spec"]["nodeName"] != node => {
+                    PodState::Hidden
+                }
+                Some(_) | None => PodState::Here,
+            },
         }
     }
 

@@ -69,6 +69,39 @@ pub(super) fn new_node(node: &Value) -> Result<(), String> {
     Ok(())
 }
 
+/// Reports whether a Lease has no finalizers, and no owner but the Node of this name, which it does not hold up.
+pub(super) fn is_plain_lease(node: &str, lease: &Value) -> bool {
+    let is_node = |owner: &Value| {
+        let is = |field: &str, value: &str| owner.get(field).and_then(Value::as_str) == Some(value);
+        is("apiVersion", "v1")
+            && is("kind", "Node")
+            && is("name", node)
+            && owner.get("blockOwnerDeletion") != Some(&Value::Bool(true))
+    };
+    let has_own = match lease.pointer("/metadata/ownerReferences") {
+        Some(Value::Array(owners)) => owners.iter().all(is_node),
+        owners => is_empty(owners),
+    };
+    has_own && is_empty(lease.pointer("/metadata/finalizers"))
+}
+
+/// Checks whether the node may write its Lease: finalizers and owners would hold up the deletion of the Lease and of other objects.
+/// Those that the stored Lease has stay.
+pub(super) fn lease(node: &str, lease: &Value, stored: Option<&Value>) -> Result<(), String> {
+    if is_plain_lease(node, lease) {
+        return Ok(());
+    }
+    for field in ["finalizers", "ownerReferences"] {
+        let of = |object: &Value| object.pointer(&format!("/metadata/{field}")).cloned();
+        let is_same = stored.is_some_and(|stored| of(stored) == of(lease));
+        let only = Value::from_iter([("metadata", Value::from_iter([(field, of(lease))]))]);
+        if !is_same && !is_plain_lease(node, &only) {
+            return Err(format!("is not allowed to set metadata.{field}"));
+        }
+    }
+    Ok(())
+}
+
 fn map<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     object
         .pointer(pointer)
@@ -140,7 +173,7 @@ pub(super) fn new_pod(node: &str, uid: Option<&str>, object: &Value) -> Result<(
         return refused("its owner is not the node's Node as it is now");
     }
     if owner.controller != Some(true) || owner.block_owner_deletion == Some(true) {
-        return refused("its owner must be its controller, and not be kept from its deletion");
+        return refused("its owner must be its controller, without blockOwnerDeletion");
     }
     let account = spec
         .service_account_name

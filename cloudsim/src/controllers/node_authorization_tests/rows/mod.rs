@@ -163,6 +163,24 @@ fn lease(change: Change, namespace: &str, name: &str) -> NodeAction {
     hub(Upstream::put(change, namespace, &T::Lease, name, object))
 }
 
+/// The node's own Lease with more in its metadata.
+fn own_lease(metadata: Value) -> NodeAction {
+    let (namespace, name) = ("kube-node-lease", "n1");
+    let mut object = json!({"metadata": metadata, "spec": {"holderIdentity": name}});
+    object["metadata"]["name"] = name.into();
+    hub(Upstream::put(
+        Change::Update,
+        namespace,
+        &T::Lease,
+        name,
+        object,
+    ))
+}
+
+fn lease_owner(kind: &str, name: &str, blocks: bool) -> Value {
+    json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "blockOwnerDeletion": blocks})
+}
+
 fn csr(name: &str, node: &str, signer: &str) -> NodeAction {
     let csr = Csr::for_server(node, &[[127, 0, 0, 1].into()]).unwrap();
     let object = json!({"metadata": {"name": name}, "spec": {

@@ -206,6 +206,25 @@ pub(super) fn own_status() -> Vec<Row> {
             vec![
                 (lease(Change::Insert, "kube-node-lease", "n1"), Allow),
                 (lease(Change::Insert, "kube-node-lease", "n2"), Deny),
+                (own_lease(json!({"finalizers": ["example.com/hold"]})), Deny),
+                (own_lease(json!({"finalizers": "example.com/hold"})), Deny),
+                (own_lease(json!({"finalizers": []})), Allow),
+                (
+                    own_lease(json!({"ownerReferences": [lease_owner("Node", "n1", false)]})),
+                    Allow,
+                ),
+                (
+                    own_lease(json!({"ownerReferences": [lease_owner("Node", "n1", true)]})),
+                    Deny,
+                ),
+                (
+                    own_lease(json!({"ownerReferences": [lease_owner("Node", "n2", false)]})),
+                    Deny,
+                ),
+                (
+                    own_lease(json!({"ownerReferences": [lease_owner("Pod", "n1", false)]})),
+                    Deny,
+                ),
             ],
         ),
         row(

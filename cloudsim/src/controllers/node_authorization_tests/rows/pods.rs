@@ -211,8 +211,11 @@ pub(super) fn parts() -> Vec<Row> {
                 ),
                 (
                     pod_patch("p2", json!({"status": {"phase": "Failed"}})),
-                    Deny,
+                    Code(404),
                 ),
+                // without a uid, the answer does not tell a pod of another node from none
+                (pod_patch("absent", json!({})), Code(404)),
+                (pod_patch("p2", json!({})), Code(404)),
                 (
                     pod_patch("p2", json!({"metadata": {"uid": "replaced"}, "status": {}})),
                     Code(404),
