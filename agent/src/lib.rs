@@ -21,6 +21,7 @@ mod name_set;
 mod netlink;
 mod outbox;
 mod program;
+mod progress;
 mod reset;
 pub mod servicebus;
 pub mod signals;

@@ -44,7 +44,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     };
     if cli.is_contradictory() {
         return failed(&anyhow::anyhow!(
-            "--minconfig and --defaultconfig stand alone, without a subcommand"
+            "--minconfig and --defaultconfig cannot be used with a subcommand"
         ));
     }
     let mut config = cli.config.clone();
@@ -67,19 +67,20 @@ pub fn run(cli: &Cli) -> ExitCode {
                 paths: command.paths.or(&cli.config),
                 ..Join::clone(command)
             };
-            match join::run(&command, &mut out.lock()) {
+            let has_colors = log::color::is_wanted(out);
+            match join::run(&command, &mut out.lock(), has_colors) {
                 Ok(AfterJoin::Done) => return ExitCode::SUCCESS,
                 Ok(AfterJoin::Run(path)) => config = path,
                 Err(error) => return failed(&error),
             }
         }
-        Some(Command::Completions { .. }) | None => {}
+        Some(Command::Completion { .. }) | None => {}
     }
     let throttle = match log::init(&cli.log_filter(), cli.log_format) {
         Ok(throttle) => throttle,
         Err(error) => {
             let error = anyhow::Error::new(error)
-                .context("the log filter is none; write LEVEL or MODULE=LEVEL");
+                .context("invalid log filter; write LEVEL or MODULE=LEVEL");
             return failed(&error);
         }
     };
@@ -148,7 +149,7 @@ fn lock(config: &Config) -> anyhow::Result<StoreLock> {
                 if !std::mem::replace(&mut is_logged, true) {
                     info!(
                         process = holder,
-                        "waiting for another agent on the same database to end"
+                        "waiting for another agent on the same database to stop"
                     );
                 }
                 std::thread::sleep(LOCK_POLL_INTERVAL);
@@ -161,7 +162,7 @@ fn lock(config: &Config) -> anyhow::Result<StoreLock> {
 fn start(path: &Path, throttle: LogThrottle, held: &mut Option<StoreLock>) -> anyhow::Result<()> {
     let (config, warnings) = config::load(path).map_err(one_line)?;
     for warning in warnings {
-        warn!(file = %path.display(), "{warning}");
+        warn!(error = %warning, file = %path.display(), "configuration has an invalid or unused setting");
     }
     if let Err(error) = limits::raise_open_files() {
         warn!(%error, "failed to raise the limit of open files");
@@ -202,7 +203,7 @@ async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let parts = Parts::of_machine(config).await?;
     let app = App::start(config, parts, shutdown.clone())?;
-    info!(node = %config.node.name, version = env!("CARGO_PKG_VERSION"), "edge-agent runs");
+    info!(node = %config.node.name, version = env!("CARGO_PKG_VERSION"), "edge-agent started");
     let wiping = tokio::spawn(wipe_token(
         config.edge_hub.token.is_some(),
         path.to_owned(),

@@ -244,6 +244,9 @@ pub struct NodeConfig {
     pub cluster_domain: String,
 }
 
+/// The version of Kubernetes whose kubelet EdgeD replaces.
+pub const KUBERNETES_VERSION: &str = "v1.32.10";
+
 impl Default for NodeConfig {
     /// EdgeCore's defaults.
     fn default() -> Self {
@@ -260,7 +263,7 @@ impl Default for NodeConfig {
             max_images: Some(0),
             register: true,
             register_schedulable: true,
-            kubelet_version: "v1.32.10-kubeedge-v1.23.0".into(),
+            kubelet_version: format!("{KUBERNETES_VERSION}-kubeedge-{}", wire::version::KUBEEDGE),
             kubelet_port: 10350,
             lease_duration: Duration::from_secs(40),
             status_frequency: Duration::from_secs(10),

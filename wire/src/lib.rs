@@ -39,6 +39,7 @@ pub mod topic;
 pub mod tunnel;
 pub mod twin;
 mod up;
+pub mod version;
 #[cfg(feature = "tunnel")]
 pub mod volumes;
 pub mod websocket;

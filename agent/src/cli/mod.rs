@@ -1,6 +1,6 @@
 //! Command line of `edge-agent`.
 
-use std::{io::Write, path::PathBuf};
+use std::{io::Write, path::PathBuf, sync::LazyLock};
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -46,14 +46,18 @@ Examples:
   Use the Kubernetes API on the node, if modules.metaManager.metaServer is enabled:
     kubectl --kubeconfig /var/lib/kubeedge/metaserver.kubeconfig get pods
 
-  Install completions for the shell:
-    edge-agent completions bash > /etc/bash_completion.d/edge-agent
+  Install shell completion:
+    edge-agent completion bash > /etc/bash_completion.d/edge-agent
 
 Not supported: the TCP relay of EdgeMesh, node jobs (TaskManager), node groups, CSI volumes.";
 
+/// What `--version` prints; `-V` prints only its first line.
+static VERSION: LazyLock<String> =
+    LazyLock::new(|| wire::version::text(env!("CARGO_PKG_VERSION"), edged::KUBERNETES_VERSION));
+
 /// Run the pods that the cloud assigns to this node, with or without a connection to the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
-#[command(name = "edge-agent", version, after_help = EXAMPLES)]
+#[command(name = "edge-agent", version, long_version = VERSION.as_str(), after_help = EXAMPLES)]
 pub struct Cli {
     /// Configuration file, EdgeCore's edgecore.yaml (v1alpha2)
     #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
@@ -108,8 +112,9 @@ pub struct Cli {
 /// Something else than running the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum Command {
-    /// Print shell completions
-    Completions {
+    /// Print a completion script for a shell
+    #[command(alias = "completions")]
+    Completion {
         /// Shell
         shell: Shell,
     },
@@ -272,7 +277,7 @@ impl Cli {
         if self.is_contradictory() {
             return Ok(false);
         }
-        if let Some(Command::Completions { shell }) = &self.command {
+        if let Some(Command::Completion { shell }) = &self.command {
             // into memory first: the generator panics on a closed pipe
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Self::command(), "edge-agent", &mut script);

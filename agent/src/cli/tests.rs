@@ -43,7 +43,7 @@ fn lines() {
         "edge-agent what",
         "edge-agent join --cloud c",
         "edge-agent join --token t",
-        "edge-agent completions",
+        "edge-agent completion",
     ] {
         assert!(cli(line).is_err(), "{line}");
     }
@@ -105,8 +105,9 @@ fn prints_instead_of_running() {
     for (line, part) in [
         ("edge-agent --minconfig", "# What most people set"),
         ("edge-agent --defaultconfig", "remoteQueryTimeout: 60"),
-        ("edge-agent completions bash", "complete -F"),
-        ("edge-agent completions zsh", "#compdef edge-agent"),
+        ("edge-agent completion bash", "complete -F"),
+        ("edge-agent completion zsh", "#compdef edge-agent"),
+        ("edge-agent completions fish", "complete -c edge-agent"),
     ] {
         let mut out = Vec::new();
         assert!(cli(line).unwrap().print(&mut out).unwrap(), "{line}");
@@ -126,7 +127,7 @@ fn a_closed_pipe_is_an_error_and_no_panic() {
             Ok(())
         }
     }
-    for line in ["edge-agent --minconfig", "edge-agent completions bash"] {
+    for line in ["edge-agent --minconfig", "edge-agent completion bash"] {
         assert!(cli(line).unwrap().print(&mut Closed).is_err());
     }
 }
@@ -170,4 +171,52 @@ fn help_and_readme_say_alike_what_is_not_there() {
             .all(|word| missing.contains(word) && said.contains(word)),
         "{missing}{said}"
     );
+}
+
+#[test]
+fn version_names_commit_kubeedge_and_kubernetes() {
+    let short = cli("edge-agent -V").unwrap_err().to_string();
+    assert_eq!(
+        short.trim_end(),
+        concat!("edge-agent ", env!("CARGO_PKG_VERSION"))
+    );
+    let long = cli("edge-agent --version").unwrap_err().to_string();
+    for part in [
+        short.trim_end(),
+        "\nCommit: ",
+        "\nKubeEdge Version: v1.",
+        "\nKubernetes Version: v1.",
+    ] {
+        assert!(long.contains(part), "{part}: {long}");
+    }
+    let kubelet = edged::NodeConfig::default().kubelet_version;
+    assert_eq!(
+        kubelet,
+        format!(
+            "{}-kubeedge-{}",
+            edged::KUBERNETES_VERSION,
+            wire::version::KUBEEDGE
+        )
+    );
+}
+
+#[test]
+fn mistyped_words_are_answered_with_the_nearest_known_one() {
+    for (line, near) in [
+        ("edge-agent rest", "reset"),
+        ("edge-agent joni", "join"),
+        ("edge-agent completon bash", "completion"),
+        ("edge-agent db chek", "check"),
+        ("edge-agent --confg /a", "--config"),
+        ("edge-agent join --clod c --token t", "--cloud"),
+        ("edge-agent reset --forse", "--force"),
+        ("edge-agent db check -o jso", "json"),
+        ("edge-agent --log-format jsn", "json"),
+    ] {
+        let error = cli(line).unwrap_err().to_string();
+        assert!(
+            error.contains("similar") && error.contains(&format!("'{near}'")),
+            "{line}: {error}"
+        );
+    }
 }

@@ -50,7 +50,7 @@ const MAX_BYTES: u64 = 1024 * 1024;
 pub enum Error {
     /// The file is missing, or cannot be read.
     #[error(
-        "cannot read {path}; `edge-agent join` writes one, or `mkdir -p {} && edge-agent --minconfig > {path}` one to begin with",
+        "cannot read {path}; join a cloud with `edge-agent join`, or write a configuration yourself: `mkdir -p {} && edge-agent --minconfig > {path}`",
         path.parent().unwrap_or(Path::new(".")).display()
     )]
     Read {
@@ -61,7 +61,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The file cannot be replaced.
-    #[error("cannot write {path}; check that its folder exists, has room and may be written to")]
+    #[error("cannot write {path}; check that its folder exists, is writable and has free space")]
     Write {
         /// The path of the file.
         path: PathBuf,
@@ -70,15 +70,15 @@ pub enum Error {
         source: io::Error,
     },
     /// The token cannot be removed alone.
-    #[error(
-        "the token in {0} could not be wiped; it has done its work, remove modules.edgeHub.token by hand"
-    )]
+    #[error("cannot remove the used join token from {0}; remove modules.edgeHub.token by hand")]
     TokenStays(PathBuf),
     /// The file is larger than any configuration.
     #[error("{0} has more than {MAX_BYTES} bytes; this is not an edgecore.yaml")]
     TooLarge(PathBuf),
     /// The file is empty.
-    #[error("{0} has no settings; `edge-agent --minconfig > {0}` writes some to begin with")]
+    #[error(
+        "{0} has no settings; write a minimal configuration with `edge-agent --minconfig > {0}`"
+    )]
     Empty(PathBuf),
     /// The file is not YAML.
     #[error("{path} is not YAML")]

@@ -95,7 +95,7 @@ pub(super) fn clean(inputs: &CheckInputs<'_>) -> CheckResult {
                 "EdgeCore's database {} is here, and its pods would start",
                 config.database.display()
             ),
-            "end what EdgeCore was: `keadm reset edge`; or keep it, and run edge-agent with EdgeCore's edgecore.yaml instead of joining",
+            "remove EdgeCore with `keadm reset edge`; or keep its node, and run edge-agent with EdgeCore's edgecore.yaml instead of joining",
         );
     }
     let found: Vec<String> = all
@@ -109,7 +109,7 @@ pub(super) fn clean(inputs: &CheckInputs<'_>) -> CheckResult {
     let cure = if config.database.exists() {
         "`keadm reset edge` undoes EdgeCore's join; to take over from EdgeCore, stop it and run edge-agent without joining"
     } else {
-        "`edge-agent reset` undoes an earlier join; to go on with it, start edge-agent without joining"
+        "`edge-agent reset` undoes an earlier join; to continue it, start edge-agent without joining"
     };
     CheckResult::bad(
         format!("this machine is a node already: {}", found.join(", ")),
@@ -206,8 +206,7 @@ fn runtime_in_use(endpoint: &str, found: &RuntimeInfo) -> CheckResult {
             "the runtime at {endpoint} has pods of another agent or a kubelet, which this agent would end: {}{more}",
             some.join(", ")
         ),
-        "name a runtime of its own with --runtime-endpoint; where nobody has these pods any more, end them \
-         (`crictl rmp --all --force`), or let the agent do it: --ignore-checks runtime",
+        "name a runtime of its own with --runtime-endpoint; if these pods are not needed, delete them (`crictl rmp --all --force`), or let the agent do it: --ignore-checks runtime",
     )
 }
 
@@ -219,7 +218,7 @@ fn no_runtime(machine: &Machine) -> CheckResult {
              --runtime-endpoint, as is one without containers: `cloudsim runtime --socket PATH`",
         ),
         Some((endpoint, Err(RuntimeInfoError::Unimplemented(said)))) => CheckResult::bad(
-            format!("what answers at {endpoint} speaks no CRI v1 ({said})"),
+            format!("the server at {endpoint} does not support CRI v1 ({said})"),
             "take \"cri\" out of disabled_plugins in /etc/containerd/config.toml, where Docker's packages put it, and restart containerd",
         ),
         Some((endpoint, Err(error))) => CheckResult::bad(
@@ -295,7 +294,7 @@ fn mqtt(machine: &Machine) -> CheckResult {
             "no broker was found: the agent's own listens on 127.0.0.1:{port}"
         )),
         Broker::OtherProtocol => CheckResult::Remark(format!(
-            "what answers at port 1883 is no MQTT broker: the agent's own listens on 127.0.0.1:{port}"
+            "the server on port 1883 is not an MQTT broker; the agent's own listens on 127.0.0.1:{port}"
         )),
     }
 }
@@ -415,7 +414,7 @@ pub(super) fn name_conflict(name: &str, known: NodeStatus, rejoin: bool) -> Opti
             "choose another name with --name; or, if this machine was that node, run the same line with --rejoin".to_owned(),
         ),
         NodeStatus::Taken => (
-            format!("{exists}, and gives its name to nobody"),
+            format!("{exists}, and does not release its name"),
             format!(
                 "choose another name with --name; or, if this machine was that node: let an administrator free the name (`cloudsim node \
                  reset {name}`), then run the same line with --rejoin; or `kubectl delete node {name}` first, which needs neither"

@@ -33,7 +33,9 @@ use crate::{
     config::{self, Config, Host, Secret},
     edgehub,
     file::{missing_directory, replace},
-    one_line, systemd,
+    one_line,
+    progress::step,
+    systemd,
 };
 
 /// What to do after the machine has joined.
@@ -45,41 +47,56 @@ pub(crate) enum AfterJoin {
     Run(PathBuf),
 }
 
-/// Joins the cluster; progress goes to `out`.
+/// Joins the cluster; progress goes to `out`, with colours if `has_colors`.
 ///
 /// # Errors
 /// A check has failed, the cloud issues no certificate, or the service does not start.
-pub(crate) fn run(join: &Join, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
+pub(crate) fn run(
+    join: &Join,
+    out: &mut impl Write,
+    has_colors: bool,
+) -> anyhow::Result<AfterJoin> {
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(join_machine(join, out))
+    runtime.block_on(join_machine(join, out, has_colors))
 }
 
-async fn join_machine(join: &Join, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
+async fn join_machine(
+    join: &Join,
+    out: &mut impl Write,
+    has_colors: bool,
+) -> anyhow::Result<AfterJoin> {
     let token = token(&join.token, &mut std::io::stdin().lock())?;
     let path = join.paths.config();
     let host = Host::detect();
     writeln!(out, "Checking this machine and {}:", join.cloud)?;
-    let machine = Machine::inspect(join).await;
+    let machine = step(
+        out,
+        "inspecting the container runtime",
+        Machine::inspect(join),
+    )
+    .await;
     let text = settings::edgecore_yaml(join, &host, &machine)?;
     let (config, _) = config::parse(&path, &text, Some(token), &host).map_err(config_error)?;
     let mut report = Report::new(&join.ignore_checks);
-    checks::run_all(
-        &CheckInputs {
-            join,
-            path: &path,
-            config: &config,
-            machine: &machine,
-            host: &host,
-        },
-        &mut report,
-    )
-    .await;
+    let inputs = CheckInputs {
+        join,
+        path: &path,
+        config: &config,
+        machine: &machine,
+        host: &host,
+    };
+    let checking = format!("connecting to {}", join.cloud);
+    step(out, &checking, checks::run_all(&inputs, &mut report)).await;
     // parts of it come from a cloud or a runtime
-    write!(out, "{}", wire::text::printable_lines(&report.to_string()))?;
+    let printed = wire::text::printable_lines(&report.to_string());
+    match has_colors {
+        true => write!(out, "{}", report::colored(&printed))?,
+        false => write!(out, "{printed}")?,
+    }
     out.flush()?;
     if let failed @ 1.. = report.failed() {
         bail!("{} failed; nothing was changed", count(failed, "check"));
@@ -90,7 +107,8 @@ async fn join_machine(join: &Join, out: &mut impl Write) -> anyhow::Result<After
         .into_iter()
         .filter_map(|file| missing_directory(file.parent()?))
         .collect();
-    enroll(&config, &path, &text).await?;
+    let enrolled = enroll(&config, &path, &text);
+    step(out, "requesting the node's certificate", enrolled).await?;
     writeln!(
         out,
         "This machine is node {} of {}.",
@@ -200,10 +218,8 @@ async fn start(join: &Join, path: PathBuf, out: &mut impl Write) -> anyhow::Resu
     }
     let program =
         std::env::current_exe().context("this program has no path that a service could name")?;
-    systemd::install(&systemd::unit(&program, &path, |name| {
-        std::env::var(name).ok()
-    }))
-    .await?;
+    let unit = systemd::unit(&program, &path, |name| std::env::var(name).ok());
+    step(out, "starting the service", systemd::install(&unit)).await?;
     writeln!(
         out,
         "The agent runs as a service: journalctl -u {} -f",

@@ -89,6 +89,20 @@ impl fmt::Display for Report<'_> {
     }
 }
 
+/// Colours the words that begin the lines of a printed report.
+pub(super) fn colored(report: &str) -> String {
+    /// Green, yellow and red of ANSI terminals.
+    const COLORS: [(&str, u8); 3] = [("  ok ", 32), ("  warning ", 33), ("  FAILED ", 31)];
+    let line = |line: &str| {
+        let found = COLORS.iter().find(|(word, _)| line.starts_with(word));
+        found.map_or_else(
+            || line.to_owned(),
+            |(word, color)| format!("\u{1b}[{color}m{word}\u{1b}[0m{}", &line[word.len()..]),
+        )
+    };
+    report.split_inclusive('\n').map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +134,12 @@ mod tests {
                 "→ take another"
             ]
         );
+        let lines = colored(&text);
+        assert_eq!(lines.matches("\u{1b}[0m").count(), 3, "{lines}");
+        assert!(lines.starts_with("\u{1b}[32m  ok \u{1b}[0m"), "{lines}");
+        let plain = ["32", "33", "31", "0"].iter().fold(lines, |text, color| {
+            text.replace(&format!("\u{1b}[{color}m"), "")
+        });
+        assert_eq!(plain, text);
     }
 }

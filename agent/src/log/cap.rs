@@ -6,13 +6,17 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 
 /// The programs of this workspace; all others are libraries.
-const OWN_TARGETS: [&str; 11] = [
+const OWN_TARGETS: [&str; 15] = [
     "agent",
+    "apiserver",
     "componentbase",
     "edge_agent",
     "edged",
     "cloudsim",
+    "hollow",
     "kubeapi",
+    "limits",
+    "objectstore",
     "wire",
     "mqtt",
     "mapper",

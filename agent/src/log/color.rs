@@ -1,12 +1,12 @@
-//! Whether the log has colours: on a terminal that shows them, unless the user wants none (<https://no-color.org>).
+//! Whether output has colours: on a terminal that shows them, unless the user wants none (<https://no-color.org>).
 
 use std::{ffi::OsStr, io::IsTerminal};
 
-/// Reports whether what is written to stderr may have colours.
-pub(super) fn is_wanted() -> bool {
+/// Reports whether what is written to `output` may have colours.
+pub(crate) fn is_wanted(output: &impl IsTerminal) -> bool {
     let variable = |name: &str| std::env::var_os(name);
     decide(
-        std::io::stderr().is_terminal(),
+        output.is_terminal(),
         variable("NO_COLOR").as_deref(),
         variable("TERM").as_deref(),
     )

@@ -23,7 +23,7 @@ use tracing_subscriber::{
 use wire::text::{printable_lines, with_causes};
 
 mod cap;
-mod color;
+pub(crate) mod color;
 mod json_fields;
 mod targets;
 mod text_fields;
@@ -73,7 +73,9 @@ pub fn init(filter: &str, format: LogFormat) -> Result<LogThrottle, ParseError> 
                 .init();
         }
         LogFormat::Text => {
-            let lines = lines.with_ansi(color::is_wanted()).fmt_fields(TextFields);
+            let lines = lines
+                .with_ansi(color::is_wanted(&std::io::stderr()))
+                .fmt_fields(TextFields);
             tracing_subscriber::registry()
                 .with(lines.with_filter(throttle.clone()))
                 .with(filter)

@@ -32,7 +32,9 @@ use crate::{
     config::{self, Config, Host},
     edgemesh,
     metamanager::remove_addresses,
-    one_line, systemd,
+    one_line,
+    progress::step,
+    systemd,
 };
 
 /// The process name of the agent.
@@ -89,7 +91,9 @@ async fn reset_machine(
         writeln!(out, "  {}", path.display())?;
     }
     confirm(reset, input, out)?;
-    if reset.paths.is_system_wide() && systemd::uninstall().await? {
+    if reset.paths.is_system_wide()
+        && step(out, "stopping the service", systemd::uninstall()).await?
+    {
         writeln!(
             out,
             "The service {} was stopped and removed.",
@@ -103,7 +107,7 @@ async fn reset_machine(
         report_failed(&left.failed, out)?;
         writeln!(
             out,
-            "Configuration, certificate and database were kept; run the same command again."
+            "Configuration, certificate and database were not removed; run the same command again."
         )?;
         return Ok(ExitCode::FAILURE);
     }
@@ -376,10 +380,10 @@ async fn pods(
         config.edged.pod_logs_dir.clone(),
     );
     let groups = config.edged.groups.clone();
-    let cleared = componentbase::spawn_blocking(move || {
+    let clearing = componentbase::spawn_blocking(move || {
         edged::remove_pod_files(&root, &logs, groups, channel, ended)
-    })
-    .await;
+    });
+    let cleared = step(out, "removing files of pods", clearing).await;
     cleared.context("failed to remove files of pods")
 }
 

@@ -15,6 +15,7 @@ use crate::{
     app,
     config::Config,
     edgehub::{self},
+    progress::step,
 };
 
 /// How long the cloud may take to accept a session, and to answer.
@@ -25,7 +26,8 @@ pub(super) async fn run(config: &Config, out: &mut impl Write) -> anyhow::Result
     let Some(node) = stored_node(config).await else {
         return Ok(());
     };
-    match report(config, not_ready(node, Timestamp::now())).await {
+    let reported = report(config, not_ready(node, Timestamp::now()));
+    match step(out, "reporting the node as NotReady", reported).await {
         Ok(()) => writeln!(
             out,
             "The cloud shows node {} as NotReady.",

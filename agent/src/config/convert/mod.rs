@@ -72,7 +72,7 @@ fn database_keys(file: String, keyring: String, values: &mut Values<'_>) -> Opti
     if !file.is_empty() && !keyring.is_empty() {
         values.error(
             "database.keyring",
-            "is given beside database.keyFile; remove one of them",
+            "is set together with database.keyFile; remove one of them",
         );
     }
     match values.optional_path("database.keyFile", file) {

@@ -23,8 +23,7 @@ pub(super) fn convert(written: file::ServiceBus, values: &mut Values<'_>) -> Opt
     };
     let address = values.address(&at("server"), server);
     if !address.is_loopback() && !written.allow_non_loopback {
-        let why = "which others than this node's own programs reach, and nobody is asked who calls; choose a loopback address, or set \
-                   allowNonLoopback to true";
+        let why = "which other machines can reach, and callers are not authenticated; choose a loopback address, or set allowNonLoopback to true";
         values.error(&at("server"), format!("is {address}, {why}"));
     }
     if address.is_loopback() && written.allow_non_loopback {

@@ -47,7 +47,7 @@ fn meta_server(
     if written.anonymous_auth && requires_authorization {
         values.error(
             &at("anonymousAuth"),
-            "is true beside featureGates.requireAuthorization, which asks who calls; remove one of them",
+            "is true together with featureGates.requireAuthorization, which authenticates callers; remove one of them",
         );
     }
     if !written.client_group.is_empty() && (requires_authorization || written.anonymous_auth) {
@@ -183,7 +183,7 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
             let cure = "set modules.eventBus.eventBusTLS.enable to true, and give its files";
             values.error(
                 &at(key),
-                format!("is over TLS, for which there are no certificates; {cure}"),
+                format!("uses TLS, but no certificates are configured; {cure}"),
             );
         }
     }

@@ -184,7 +184,7 @@ pub(in crate::config) fn parse_host_port(text: &str) -> Result<HostPort, &'stati
         .ok_or("the port is missing, write host:port")?;
     let port: u16 = port
         .parse()
-        .map_err(|_| "what follows the last colon must be a port from 1 to 65535")?;
+        .map_err(|_| "the part after the last colon must be a port from 1 to 65535")?;
     if port == 0 {
         return Err("port 0 cannot be dialled");
     }
@@ -193,9 +193,9 @@ pub(in crate::config) fn parse_host_port(text: &str) -> Result<HostPort, &'stati
         .and_then(|host| host.strip_suffix(']'))
     {
         Some(inner) if inner.parse::<std::net::Ipv6Addr>().is_ok() => inner,
-        Some(_) => return Err("what stands in brackets must be an IPv6 address"),
+        Some(_) => return Err("the part in brackets must be an IPv6 address"),
         None if host.contains(':') => {
-            return Err("an IPv6 address must stand in brackets: [::1]:10000");
+            return Err("an IPv6 address must be in brackets: [::1]:10000");
         }
         None => host,
     };
