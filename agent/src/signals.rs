@@ -31,7 +31,7 @@ pub enum DrainError {
     SecondSignal,
     /// The shutdown takes too long.
     #[error(
-        "not everything has stopped within {DRAIN_TIMEOUT:?} of the signal; please report what the log says last"
+        "shutdown took longer than {DRAIN_TIMEOUT:?}; please report this with the end of the log"
     )]
     Timeout,
 }

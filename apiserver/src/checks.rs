@@ -45,7 +45,7 @@ pub(crate) async fn check(
         causes: found,
         warnings,
     } = checked.map_err(|DeadlineExceeded| {
-        StatusError::timeout("the object takes too long to be held against its schema")
+        StatusError::timeout("validation of the object against its schema takes too long")
     })?;
     causes.extend(found);
     accept(kind, name, causes)?;

@@ -33,7 +33,7 @@ pub(crate) async fn answer(api: &Server, call: &Call) -> Result<Response<Body>, 
     let (namespace, name) = (&call.target.namespace, &call.target.name);
     let issuer = api.token_issuer().ok_or_else(|| {
         StatusError::not_implemented(
-            "no issuer of service account tokens is configured; ask the cloud's API",
+            "no issuer of service account tokens is configured; use the cloud's API",
         )
     })?;
     let (request, mut warnings) = decode_body(

@@ -148,7 +148,7 @@ fn create(rig: &Rig, items: Vec<Value>) -> anyhow::Result<()> {
 fn restart(rig: &mut Rig) -> anyhow::Result<()> {
     rig.node.process.terminate()?;
     rig.node.process.start_again()?;
-    rig.node.process.wait_for("edge-agent runs")
+    rig.node.process.wait_for("edge-agent started")
 }
 
 /// Returns the agent's memory when it is idle after a start, in megabytes.

@@ -152,14 +152,14 @@ impl Enrolment {
                         }
                     }
                 }
-                info!(node = name, "enrolled: a certificate was issued");
+                info!(node = name, "enrolled: certificate issued");
                 Ok(signed)
             }
             Ok(other) => Err(refused(format!(
                 "the certificate request is for {other}, the header NodeName says {name:?}"
             ))),
             Err(error) => Err(refused(format!(
-                "the certificate request names nobody: {error}"
+                "the certificate request has no name: {error}"
             ))),
         }
     }
@@ -251,7 +251,7 @@ impl Enrolment {
     async fn revoked(&self, name: &str) -> Refusal {
         let why = match self.trust.certificates().is_lost(name).await {
             Ok(true) => lost_message(name),
-            _ => format!("the certificate of node {name} was taken back; join with a token"),
+            _ => format!("the certificate of node {name} was revoked; join with a token"),
         };
         (StatusCode::UNAUTHORIZED, why)
     }
@@ -348,9 +348,13 @@ impl Handler for Enrolment {
             Err((status, why)) => {
                 // a machine that is about to join asks whether its name is free
                 if status == StatusCode::NOT_FOUND {
-                    debug!(path = parts.uri.path(), why, "there is no such thing");
+                    debug!(
+                        path = parts.uri.path(),
+                        reason = why,
+                        "request for an unknown object refused"
+                    );
                 } else {
-                    warn!(path = parts.uri.path(), %status, why, "enrolment refused");
+                    warn!(path = parts.uri.path(), %status, reason = why, "enrolment refused");
                 }
                 (status, Bytes::from(why))
             }

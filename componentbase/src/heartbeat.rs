@@ -85,7 +85,7 @@ impl HealthMonitor {
     pub fn metric(&self) -> Metric {
         let restarts = Metric::counter(
             "edge_agent_part_restarts_total",
-            "How often a part of the agent was started anew because it hung.",
+            "Restarts of parts of the agent that hung.",
         );
         self.read().iter().fold(restarts, |metric, vital| {
             metric.with(&[("part", vital.part)], vital.restarts)

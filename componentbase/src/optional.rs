@@ -54,7 +54,7 @@ impl<P: Part> Part for Optional<P> {
         let _rest = heartbeat.idle();
         loop {
             if failures > 0 {
-                info!(module = self.name, failures, "starting module again");
+                info!(module = self.name, failures, "restarting module");
             }
             let Err(error) = self
                 .part

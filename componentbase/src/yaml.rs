@@ -28,7 +28,7 @@ pub fn is_empty(text: &str) -> bool {
 
 fn explain(text: &str, error: &serde_saphyr::Error) -> NotYaml {
     if let Some(line) = text.lines().position(indented_by_tab) {
-        let message = "a tab stands in the indentation; indent with spaces".to_owned();
+        let message = "a tab in the indentation; indent with spaces".to_owned();
         return NotYaml {
             position: format!("line {}: ", line + 1),
             message,
@@ -45,7 +45,7 @@ fn explain(text: &str, error: &serde_saphyr::Error) -> NotYaml {
 /// Returns the library's message without its position, which is shown in front, and without advice for programmers.
 fn plain(message: &str) -> String {
     if message.starts_with("multiple YAML documents") {
-        return "a second document begins here; keep one".to_owned();
+        return "a second document begins here; remove all but one".to_owned();
     }
     let message = message
         .rsplit_once(" at line ")

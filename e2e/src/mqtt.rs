@@ -51,7 +51,7 @@ impl Rig {
         }
         fs::write(&config, text)?;
         let mut process = Process::start(AGENT, Node::command(&config)?, path)?;
-        process.wait_for("edge-agent runs")?;
+        process.wait_for("edge-agent started")?;
         cloud.wait_node("Ready")?;
         let node = Node {
             process,

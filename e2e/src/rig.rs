@@ -207,7 +207,7 @@ impl Node {
     pub fn start(directory: &Path, cloud: &Cloud, token: &str) -> anyhow::Result<Self> {
         let config = Self::configure(directory, cloud.ports, token)?;
         let mut process = Process::start(AGENT, Self::command(&config)?, directory)?;
-        process.wait_for("edge-agent runs")?;
+        process.wait_for("edge-agent started")?;
         Ok(Self {
             process,
             config,

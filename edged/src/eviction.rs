@@ -104,16 +104,17 @@ impl Evictor {
         }
         let Some(worst) = decision.met.first() else {
             if shortages.recover() {
-                tracing::warn!("the node is no longer short of resources");
+                tracing::warn!("resource pressure on the node ended");
             }
             return Vec::new();
         };
         let resource = worst.signal.resource();
         if let Some(times) = shortages.count(worst.signal.name(), Instant::now()) {
             tracing::warn!(
+                resource = %resource,
                 signal = worst.signal.name(),
                 times,
-                "the node is short of {resource}"
+                "node under resource pressure"
             );
         }
         let text = format!("Attempting to reclaim {resource}");
@@ -131,8 +132,9 @@ impl Evictor {
             && let Some(times) = shortages.count("no pod", Instant::now())
         {
             tracing::warn!(
+                resource = %resource,
                 times,
-                "the node is short of {resource}; no pod can be evicted"
+                "cannot evict any pod from a node under resource pressure"
             );
         }
         evicted.into_iter().collect()

@@ -122,8 +122,8 @@ fn arrived<T>(device: &Device, outcome: Result<T, Status>) -> bool {
     if !is_away {
         warn!(
             device = device.name,
-            reason = status.message(),
-            "the agent refuses a report"
+            error = status.message(),
+            "agent rejected a report"
         );
     }
     !is_away

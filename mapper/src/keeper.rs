@@ -96,8 +96,8 @@ impl<P: Protocol> Keeper<P> {
             if let Err(status) = self.put(device) {
                 error!(
                     device = name,
-                    reason = status.message(),
-                    "a device cannot be served"
+                    error = status.message(),
+                    "cannot serve a device"
                 );
             }
         }
@@ -146,7 +146,7 @@ impl<P: Protocol> Keeper<P> {
             running.told = told;
             return Ok(());
         }
-        info!(device = told.name, "a device is served");
+        info!(device = told.name, "serving device");
         let (sender, receiver) = watch::channel(Arc::new(device));
         let serving = serve(self.protocol.clone(), receiver, self.agent.clone());
         let task = AbortOnDropHandle::new(tokio::spawn(serving));
@@ -170,7 +170,7 @@ impl<P: Protocol> Keeper<P> {
             .remove(&(namespace.to_owned(), name.to_owned()))
             .is_some()
         {
-            info!(device = name, "a device is gone");
+            info!(device = name, "device removed");
         }
     }
 
@@ -211,7 +211,7 @@ async fn serve<P: Protocol>(protocol: Arc<P>, device: watch::Receiver<Arc<Device
             Ok(()) => return,
             Err(error) if error.is_panic() => {
                 let name = device.borrow().name.clone();
-                error!(device = name, %error, "the protocol's code has panicked; it begins anew");
+                error!(device = name, %error, "code of the protocol panicked; restarting the device");
                 sleep(AFTER_A_PANIC).await;
             }
             Err(_) => return,

@@ -146,7 +146,7 @@ async fn register<P: Protocol>(config: &Config, keeper: &Keeper<P>, agent: &Agen
             Ok(answer) => {
                 info!(
                     devices = answer.device_list.len(),
-                    "the agent has taken the registration"
+                    "registered with the agent"
                 );
                 keeper.begin(answer, before);
                 wait = SOON;
@@ -156,7 +156,7 @@ async fn register<P: Protocol>(config: &Config, keeper: &Keeper<P>, agent: &Agen
                 return RunError::Refused(status.message().to_owned());
             }
             Err(status) => {
-                warn!(reason = status.message(), again_in = ?wait, "there is no agent");
+                warn!(error = status.message(), retry_in = ?wait, "failed to register with the agent; retrying");
                 sleep(wait).await;
                 wait = (wait * 2).min(LATE);
             }

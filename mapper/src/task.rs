@@ -68,7 +68,7 @@ pub(crate) async fn run<P: Protocol>(
             Ended::Gone => return,
             Ended::Failed(error) => error,
         };
-        warn!(device = current.name, %error, again_in = ?wait, "a device is offline");
+        warn!(device = current.name, %error, retry_in = ?wait, "device offline; reconnecting");
         state.tell(&current, "offline").await;
         tokio::select! {
             // cancel-safe: sleeping holds no data
@@ -120,7 +120,7 @@ async fn serve<L: Link>(
                     return Ended::Failed(late());
                 };
                 if let Err(error) = &written {
-                    warn!(device = current.name, property = property.name, %error, "a value was not written");
+                    warn!(device = current.name, property = property.name, %error, "failed to write a value");
                 }
                 work.wrote(index, &value, written.is_ok(), Instant::now());
             }

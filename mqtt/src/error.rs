@@ -45,7 +45,7 @@ pub enum Error {
     #[error("the MQTT broker accepts no connections any more; please report this with the log")]
     Accept(#[source] tokio::task::JoinError),
     /// The database failed. What is not on disk is not acknowledged, so the broker ends and reads the disk again when restarted.
-    #[error("the MQTT broker cannot keep what it acknowledges")]
+    #[error("the MQTT broker cannot store acknowledged messages")]
     Store(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

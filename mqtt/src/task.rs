@@ -167,7 +167,7 @@ impl Task {
         })
         .await;
         if ended.is_err() {
-            tracing::debug!("connections were cut off that did not take their last bytes");
+            tracing::debug!("connections closed before their last bytes were sent");
         }
         Ok(())
     }

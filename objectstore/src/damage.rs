@@ -72,7 +72,7 @@ impl DamagedObjectsTracker {
             true
         });
         if is_news {
-            tracing::error!(object = %key, %damage, "stored object is damaged; delete it or write it again");
+            tracing::error!(object = %key, error = %damage, "stored object is damaged; delete it or write it again");
         }
     }
 

@@ -262,7 +262,7 @@ pub enum StoreError {
     #[error("{0} does not exist")]
     Missing(Key),
     /// A write expected another revision.
-    #[error("{key} stands at revision {found}, not {expected}")]
+    #[error("{key} is at revision {found}, not {expected}")]
     Conflict {
         /// The object.
         key: Key,
@@ -272,7 +272,7 @@ pub enum StoreError {
         found: u64,
     },
     /// The revision asked for is no longer kept: list again and watch from there.
-    #[error("revision {asked} is too old; the oldest kept is {oldest}")]
+    #[error("revision {asked} is too old; the oldest stored is {oldest}")]
     Expired {
         /// The revision asked for.
         asked: u64,
@@ -280,7 +280,7 @@ pub enum StoreError {
         oldest: u64,
     },
     /// A stored object is not what was written.
-    #[error("stored object {key} is damaged; delete it, or write it anew")]
+    #[error("stored object {key} is damaged; delete it, or write it again")]
     Damaged {
         /// The object.
         key: Key,

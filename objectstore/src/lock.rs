@@ -36,7 +36,7 @@ pub enum LockError {
         holder: Option<u32>,
     },
     /// The lock's file cannot be created or locked.
-    #[error("{} cannot be locked; check that its folder exists and may be written to", path.display())]
+    #[error("{} cannot be locked; check that its folder exists and is writable", path.display())]
     File {
         /// The lock's file.
         path: PathBuf,

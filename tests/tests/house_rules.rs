@@ -15,6 +15,8 @@ mod charts;
 mod circles;
 #[path = "house_rules/docs.rs"]
 mod docs;
+#[path = "house_rules/logs.rs"]
+mod logs;
 #[path = "house_rules/matches.rs"]
 mod matches;
 #[path = "house_rules/mesh_behaviour.rs"]

@@ -39,7 +39,7 @@ impl DroppedMessages {
         let new = lost.saturating_sub(self.recorded);
         if new > 0 {
             let message = format!(
-                "{new} messages of MQTT were dropped before the cloud had them: too many waited for it"
+                "{new} MQTT messages were dropped before they reached the cloud: the queue was full"
             );
             recorder.node(&self.node_name, EventType::Warning, REASON, message);
             self.recorded = lost;

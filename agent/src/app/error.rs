@@ -30,7 +30,7 @@ pub enum Error {
     Interface(String),
     /// The directory of the database cannot be created.
     #[error(
-        "{path} cannot be made; run the agent as a user who may write there, or change modules.metaManager / database.dataSource"
+        "cannot create {path}; run the agent as a user with write permission, or change modules.metaManager / database.dataSource"
     )]
     Directory {
         /// The path of the directory.
@@ -46,7 +46,7 @@ pub enum Error {
     OpenMetaServer(SocketAddr),
     /// MetaServer, or EdgeMesh, which reads through it, has no store for copies.
     #[error(
-        "MetaServer or EdgeMesh is enabled and was given no store for copies; give one, or disable it"
+        "MetaServer or EdgeMesh is enabled without a store for copies; pass one, or disable it"
     )]
     NoCopies,
     /// The store cannot be opened.
@@ -65,7 +65,7 @@ pub enum Error {
     #[error(transparent)]
     EventBus(#[from] eventbus::Error),
     /// A module ended on its own.
-    #[error("the agent cannot go on")]
+    #[error("the agent cannot continue")]
     UnexpectedEnd(#[from] UnexpectedEnd),
 }
 

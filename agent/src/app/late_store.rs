@@ -80,7 +80,7 @@ async fn open_copies(path: &Path, options: SqliteOptions) -> Result<Arc<dyn Stor
     if let Some(damaged) = opened.set_aside {
         warn!(
             damaged = %damaged.display(),
-            "database of MetaServer's copies was damaged and is set aside; copies are fetched again on demand"
+            "database of MetaServer's copies damaged and set aside; copies are fetched again on demand"
         );
     }
     let copies: Arc<dyn Store> = opened.store;

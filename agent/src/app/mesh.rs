@@ -58,11 +58,11 @@ pub(super) fn remove_leftovers(config: &Config) {
         Ok(0) => {}
         Ok(addresses) => info!(
             addresses,
-            "EdgeMesh is switched off, and the addresses of Services are removed from this machine"
+            "EdgeMesh disabled; Service addresses removed from this machine"
         ),
         Err(error) => warn!(
             error = &error as &dyn std::error::Error,
-            "failed to remove Service addresses of disabled EdgeMesh; ip route flush table local proto 77"
+            "failed to remove Service addresses of disabled EdgeMesh; run: ip route flush table local proto 77"
         ),
     }
 }
@@ -139,7 +139,7 @@ fn may_listen_at(address: IpAddr, own: &BTreeSet<IpAddr>) -> Result<(), String> 
         Ok(())
     } else {
         Err(format!(
-            "no interface of this machine has {address}, and only link-local addresses, such as 169.254.96.16, are given to one"
+            "no interface of this machine has {address}; only link-local addresses, such as 169.254.96.16, are added to one"
         ))
     }
 }

@@ -212,7 +212,7 @@ async fn open(
         let aside = SqliteStore::set_aside(path, SET_ASIDE_SUFFIX).await?;
         warn!(
             before = %aside.display(),
-            "EdgeCore has run on this node meanwhile; database set aside, EdgeCore's data taken over again"
+            "database set aside: EdgeCore ran on this node meanwhile; EdgeCore's data imported again"
         );
     }
     let opened = SqliteStore::open_or_begin_anew(path, options).await?;
@@ -220,7 +220,7 @@ async fn open(
     if let Some(damaged) = &opened.set_aside {
         warn!(
             damaged = %damaged.display(),
-            "database was damaged and is set aside; the cloud resends the desired objects of this node"
+            "database damaged and set aside; the cloud resends the desired objects of this node"
         );
     }
     // EdgeCore's database is older than the damaged file: pods could come back that the cloud has long deleted

@@ -48,7 +48,7 @@ pub(super) fn start(
 pub(super) fn warn_without(config: &Config) {
     if config.edge_stream.is_some() {
         warn!(
-            "stream tunnel not started: modules.edgeStream is enabled, but modules.edged is disabled"
+            "cannot start the stream tunnel: modules.edgeStream is enabled, but modules.edged is disabled"
         );
     }
 }

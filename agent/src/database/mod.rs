@@ -79,8 +79,7 @@ async fn check(
     let health = database.check().await?;
     if health.locked > 0 {
         bail!(
-            "{} of {} encrypted objects cannot be opened: their key is not given, or is not among those that are; name it in edgecore.yaml \
-             (database.keyFile or database.keyring) and that file with --config",
+            "{} of {} encrypted objects cannot be decrypted: their key is missing; name it in edgecore.yaml (database.keyFile or database.keyring), and pass this file with --config",
             health.locked,
             health.sealed
         );

@@ -390,7 +390,7 @@ fn keys_may_be_in_the_kernels_keyring() {
     )
     .unwrap_err();
     assert!(
-        format!("{error:#}").contains("not among those given"),
+        format!("{error:#}").contains("encrypted with an unknown key"),
         "{error:#}"
     );
     key.update(&"no key").unwrap();

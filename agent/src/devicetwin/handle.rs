@@ -402,10 +402,7 @@ impl RequestError {
     }
 
     fn ended() -> Self {
-        Self::new(
-            INTERNAL,
-            "the agent is shutting down; ask again when it runs",
-        )
+        Self::new(INTERNAL, "the agent is shutting down; try again later")
     }
 }
 

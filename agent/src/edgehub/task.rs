@@ -207,9 +207,9 @@ impl Connector<'_> {
             config, endpoints, ..
         } = self.task;
         if self.redial.take_outage() {
-            warn!(cloud = %server, "connected to CloudHub again");
+            warn!(cloud = %server, "connection to CloudHub restored");
         } else {
-            info!(cloud = %server, "connected");
+            info!(cloud = %server, "connected to CloudHub");
         }
         let begun = Instant::now();
         self.task.begin(endpoints.traffic.connected());
@@ -294,7 +294,9 @@ async fn renew(
                 return (renewed, dialled);
             }
             Err(_) => {
-                warn!("failed to connect with the new certificate; old certificate stays in use")
+                warn!(
+                    "failed to connect with the new certificate in time; old certificate stays in use"
+                )
             }
         }
     }
@@ -303,7 +305,7 @@ async fn renew(
 /// Logs the result. A certificate that cannot be written is used all the same; after a restart it is renewed again.
 fn log_renewal(written: Result<(), EnrollError>) {
     match written {
-        Ok(()) => info!("the node's certificate was renewed"),
+        Ok(()) => info!("certificate of this node renewed"),
         Err(error) => {
             warn!(
                 error = &error as &dyn std::error::Error,

@@ -32,7 +32,7 @@ pub(super) fn apply<'a>(
             Ok(Some(strategy)) => service.balancing = strategy,
             Ok(None) => {}
             Err(what) => service.unserved.push(format!(
-                "has a DestinationRule with {what}, which is not followed on this node"
+                "has a DestinationRule with {what}, which this node does not support"
             )),
         }
     }

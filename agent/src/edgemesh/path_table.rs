@@ -51,7 +51,7 @@ impl PathTable {
     /// Records the path that a connection or a probe has found.
     pub(super) fn record(&self, node: &str, address: IpAddr, path: Path) {
         if self.paths.lock().found(node, address, path, now()) {
-            info!(node, %address, path = path.as_str(), "the path to a pod of another node");
+            info!(node, %address, path = path.as_str(), "path to another node selected");
             self.changes
                 .send_modify(|count| *count = count.wrapping_add(1));
         }

@@ -42,12 +42,11 @@ async fn until_permitted(api: &Api<DynamicObject>) {
         }
         let reason = status.message;
         if told {
-            debug!(reason, "DestinationRules are still not read");
+            debug!(reason, "DestinationRules still ignored");
         } else {
             info!(
                 reason,
-                "DestinationRules are not read, since this node may not; where EdgeMesh is to follow them, bind a ClusterRole with get, list and \
-                 watch of destinationrules to the group system:nodes (docs/mesh.md)"
+                "DestinationRules ignored: this node may not read them; to use them, bind a ClusterRole with get, list and watch of destinationrules to the group system:nodes (docs/mesh.md)"
             );
         }
         told = true;

@@ -47,7 +47,7 @@ pub(super) fn limit_buffers(socket: &TcpSocket) -> io::Result<()> {
 /// Makes the kernel end a connection by a reset when it is dropped, as if nobody had listened.
 pub(super) fn reset_on_drop(stream: &TcpStream) {
     if let Err(error) = stream.set_zero_linger() {
-        debug!(%error, "a connection is closed instead of reset");
+        debug!(%error, "failed to reset a connection; connection closed");
     }
 }
 
@@ -57,6 +57,6 @@ pub(super) fn set_nodelay_and_keepalive(stream: &TcpStream) {
         .set_nodelay(true)
         .and_then(|()| set_keepalive(stream))
     {
-        debug!(%error, "a connection is forwarded without keepalive");
+        debug!(%error, "failed to enable keepalive for a connection");
     }
 }

@@ -73,7 +73,7 @@ impl Part for Task {
             if !self.publish.borrow().synced {
                 info!(
                     services = snapshot.services.len(),
-                    "EdgeMesh knows the Services"
+                    "Services loaded by EdgeMesh"
                 );
             }
             let snapshot = self.publish(snapshot);

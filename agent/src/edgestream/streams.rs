@@ -124,7 +124,7 @@ impl Streams {
         };
         let Some(credit) = entry.credit else { return };
         if bytes.is_none_or(|bytes| !credit.add(bytes)) {
-            tracing::warn!(id, "peer exceeded the stream window; stream closed");
+            tracing::warn!(id, "stream window exceeded by the peer; stream closed");
             entry.ended.cancel();
         }
     }
@@ -133,7 +133,7 @@ impl Streams {
     /// full.
     pub(super) async fn deliver(&self, id: u64, mut bytes: &[u8]) {
         let Some(entry) = self.all.lock().get(&id).cloned() else {
-            tracing::debug!(id, "bytes for a stream that is not there");
+            tracing::debug!(id, "bytes for an unknown stream ignored");
             return;
         };
         loop {
@@ -142,10 +142,7 @@ impl Streams {
                 return;
             }
             if entry.credit.is_some() {
-                tracing::warn!(
-                    id,
-                    "cloud sent more data than the stream window; stream closed"
-                );
+                tracing::warn!(id, "stream window exceeded by the cloud; stream closed");
                 return entry.ended.cancel();
             }
             tokio::select! {

@@ -42,7 +42,7 @@ impl<A: RequestHandler> Task<A> {
             // cancel-safe: neither holds data
             () = shutdown.cancelled() => return,
             is_registered = registered => if !is_registered {
-                debug!("the cloud has not confirmed the node; opening the stream tunnel without");
+                debug!("node not confirmed by the cloud; opening the stream tunnel without confirmation");
             },
         }
         let mut redial = Redial::new(now());
@@ -68,10 +68,10 @@ impl<A: RequestHandler> Task<A> {
                     match ended {
                         TunnelEnd::Shutdown => return,
                         TunnelEnd::Closed(why) => {
-                            warn!(why, "stream tunnel closed by the cloud");
+                            warn!(reason = why, "stream tunnel closed by the cloud");
                             is_closed = true;
                         }
-                        TunnelEnd::Lost(error) => info!(%error, "the stream tunnel has ended"),
+                        TunnelEnd::Lost(error) => info!(%error, "stream tunnel closed"),
                     }
                     redial.record_cause(Cause::Cloud);
                 }
@@ -93,7 +93,7 @@ fn log_failure(error: &DialError, faults: &mut Repeated) {
     if error.is_not_enrolled_yet() {
         debug!(
             error = error as &dyn std::error::Error,
-            "no stream tunnel before the node has joined"
+            "stream tunnel not opened before the node has joined"
         );
     } else if let Some(times) = faults.count(&error.to_string(), now()) {
         warn!(

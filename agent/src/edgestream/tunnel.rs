@@ -151,9 +151,9 @@ impl<A: RequestHandler> Tunnel<A> {
                 Ok(frame) => return self.frame(frame).await,
                 // as EdgeCore does
                 Err(FrameError::Kind(number)) => {
-                    debug!(number, "a frame of an unknown type is ignored")
+                    debug!(number, "frame of an unknown type ignored")
                 }
-                Err(error) => debug!(%error, "a message that is no frame is ignored"),
+                Err(error) => debug!(%error, "malformed frame ignored"),
             },
             // a cloud that pings faster than it can be answered does not get every answer
             Message::Ping(payload) => drop(self.pongs.try_send(payload)),
@@ -195,7 +195,7 @@ impl<A: RequestHandler> Tunnel<A> {
             credit: None,
         };
         let Some(request) = request(kind, data) else {
-            debug!(id, "a request that cannot be read");
+            debug!(id, "malformed request ignored");
             return outbound
                 .refuse(kind, StatusCode::BAD_REQUEST, "the request cannot be read")
                 .await;
@@ -210,7 +210,7 @@ impl<A: RequestHandler> Tunnel<A> {
             }
             // an answer would end the existing stream
             Err(OpenError::AlreadyOpen) => {
-                debug!(id, "a second request of the same number is ignored")
+                debug!(id, "request with a used number ignored")
             }
             Err(OpenError::TooMany) => {
                 let why = "too many requests at the same time on this node";

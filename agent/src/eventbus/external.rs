@@ -219,7 +219,7 @@ impl Connection<'_> {
                     self.availability.down();
                     self.failures.fetch_add(1, Ordering::Relaxed);
                     if self.is_outage_logged {
-                        debug!(broker = %self.server, %error, "the MQTT broker is not reached");
+                        debug!(broker = %self.server, %error, "cannot reach the MQTT broker");
                     } else {
                         warn!(broker = %self.server, %error, "cannot reach the MQTT broker; retrying");
                     }
@@ -292,7 +292,7 @@ impl Connection<'_> {
             self.sinks.dropped.count_request();
             debug!(
                 topic,
-                "too many requests wait; this one is dropped, as its quality of service allows"
+                "queue of requests is full; message dropped, as its quality of service allows"
             );
             return;
         }

@@ -115,7 +115,7 @@ impl Broker {
         address.send_replace(listening);
         info!(
             address = listening.map(tracing::field::display),
-            "the internal MQTT broker listens"
+            "internal MQTT broker started"
         );
         availability.up();
         let qos = QoS::from_number(config.qos).unwrap_or(QoS::AtMostOnce);

@@ -26,7 +26,7 @@ pub enum PasswordError {
         source: io::Error,
     },
     /// Other users may read or write it.
-    #[error("{} may be read by others; set its mode to 0600", .0.display())]
+    #[error("{} is readable by other users; set its mode to 0600", .0.display())]
     Accessible(PathBuf),
     /// The file is too large.
     #[error("{} has more than {most} bytes", .0.display(), most = MAX_BYTES)]

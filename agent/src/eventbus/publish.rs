@@ -44,7 +44,8 @@ impl<'a> Publisher<'a> {
             Err(why) => {
                 warn!(
                     topic = short(&topic),
-                    why, "cannot publish a message of a cloud rule"
+                    error = why,
+                    "cannot publish a message of a cloud rule"
                 );
                 Err(why)
             }
@@ -73,7 +74,7 @@ impl<'a> Publisher<'a> {
 
 async fn outcome(published: Published) -> Result<(), String> {
     timeout(PUBLISH_TIMEOUT, published.outcome()).await.unwrap_or_else(|_| {
-        Err(format!("the MQTT broker of this node has not taken the message within {PUBLISH_TIMEOUT:?}; it gets it when it is back"))
+        Err(format!("the MQTT broker of this node did not accept the message within {PUBLISH_TIMEOUT:?}; it receives the message when it is back"))
     })
 }
 
@@ -89,7 +90,7 @@ fn payload(topic: &str, content: &Value) -> Result<Vec<u8>, String> {
         other if Payload::read(other).is_none() && !other.is_null() => {
             Ok(other.to_string().into_bytes())
         }
-        Value::Null => Err("there is no payload".to_owned()),
+        Value::Null => Err("no payload".to_owned()),
         content => Ok(Payload::read(content)
             .map(Payload::into_bytes)
             .unwrap_or_default()),

@@ -164,7 +164,7 @@ impl RuleTopics<'_> {
     /// Subscribes to a topic, or unsubscribes. A repetition, as with each connection to the cloud, changes nothing.
     async fn subscribe(&self, topic: String, terms: Option<Terms>) {
         if let (Some(_), Err(fault)) = (terms, check_subscription(&topic)) {
-            warn!(topic = short(&topic), %fault, "cannot subscribe to the topic of a rule; topic ignored");
+            warn!(topic = short(&topic), error = %fault, "cannot subscribe to the topic of a rule; topic ignored");
             return;
         }
         if terms.is_some()
@@ -213,10 +213,7 @@ async fn listen(messages: &mut RouterMessages, rules: RuleTopics<'_>, heartbeat:
             Downstream::Publish { topic, payload } => {
                 publisher.publish(&header, topic, &payload).await
             }
-            other => warn!(
-                what = other.kind(),
-                "message is not about topics; message ignored"
-            ),
+            other => warn!(what = other.kind(), "message ignored: not about topics"),
         }
     }
     // the cloud's messages have ended, as everything else will soon

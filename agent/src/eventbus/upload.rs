@@ -91,7 +91,7 @@ pub(super) fn deliver(hub: EdgeHub, promises: Promises, dropped: Arc<DroppedCoun
                 Err(Unreachable::Timeout(_)) if promises.record_missed(&topic) => {
                     warn!(
                         topic,
-                        "cloud did not confirm a message as announced; sending without confirmation"
+                        "confirmation of a message timed out; sending without confirmation"
                     );
                     Err(Unreachable::Offline)
                 }
@@ -144,7 +144,7 @@ impl DroppedCounts {
             warn!(
                 topic,
                 count,
-                "message is not UTF-8 text, which this cloud requires; message dropped, send text or base64"
+                "message dropped: not UTF-8 text, which this cloud requires; send text or base64"
             );
         }
     }
@@ -153,7 +153,12 @@ impl DroppedCounts {
     fn count_refused(&self, topic: &str, why: &str, now: Instant) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         if let Some(count) = self.due_warning(now) {
-            warn!(topic, count, why, "cloud rejected a message of a rule");
+            warn!(
+                topic,
+                count,
+                error = why,
+                "cloud rejected a message of a rule"
+            );
         }
     }
 

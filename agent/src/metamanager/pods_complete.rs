@@ -54,7 +54,7 @@ impl CompletenessTracker {
         while let Err(error) = self.check().await {
             error!(
                 error = &error as &dyn std::error::Error,
-                "failed to check whether all pods are known; possible orphans are kept, retrying"
+                "failed to check whether all pods are known; possible orphans continue to run, retrying"
             );
             tokio::time::sleep(STORE_RETRY_DELAY).await;
         }
@@ -64,7 +64,7 @@ impl CompletenessTracker {
         let mark = Key::new(Resource::new(GROUP, "stores"), "", "whole");
         if self.desired.get(&mark).await?.is_none() {
             info!(
-                "the store is new: pods that it does not know are kept until the cloud has sent its own"
+                "store is new; unknown pods continue to run until the cloud has sent this node's pods"
             );
             if !self.wait_until_complete().await? {
                 return Ok(());
@@ -72,7 +72,7 @@ impl CompletenessTracker {
             self.desired
                 .set(&mark, Some(json!({"metadata": {}})))
                 .await?;
-            info!("the store has all pods of this node: others that run here are orphans");
+            info!("pods of this node complete in the store; other running pods are orphans");
         }
         self.publisher.complete.send_replace(true);
         Ok(())

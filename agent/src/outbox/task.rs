@@ -329,7 +329,7 @@ impl<T: Into<Item>> Outbox<T> {
                 if self.faults.recover() {
                     warn!(
                         what = self.config.what,
-                        "queued messages for the cloud can be written again"
+                        "writes to the queue for the cloud restored"
                     );
                 }
                 // messages that are being sent may be among the dropped ones

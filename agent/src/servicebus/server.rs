@@ -82,7 +82,7 @@ pub(super) async fn run(
         match bind(handler.clone(), certificate).await {
             Ok(server) => {
                 listens.send_replace(Some(server.local_addr()));
-                info!(address = %server.local_addr(), "ServiceBus takes requests of local programs");
+                info!(address = %server.local_addr(), "ServiceBus listening");
                 server.run(shutdown).await;
                 return;
             }
@@ -91,7 +91,7 @@ pub(super) async fn run(
                     let error = &error as &dyn std::error::Error;
                     warn!(
                         error,
-                        "ServiceBus cannot listen (modules.serviceBus); retrying"
+                        "failed to start ServiceBus (modules.serviceBus); retrying"
                     );
                 }
                 is_failure_logged = true;
@@ -191,12 +191,12 @@ impl RequestHandler {
         {
             return Err(CallError::new(
                 code,
-                format!("{why}; ask for it by a loopback address"),
+                format!("{why}; use a loopback address"),
             ));
         }
         if request.method() != Method::POST {
             let why =
-                "only POST is possible here; the method of the call stands in the request's body";
+                "only POST is possible here; the request's body contains the method of the call";
             return Err(CallError::new(StatusCode::METHOD_NOT_ALLOWED, why));
         }
         let read = timeout(BODY_TIMEOUT, self.large.read(request.into_body())).await;

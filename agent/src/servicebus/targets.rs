@@ -19,7 +19,7 @@ const MAX_URL_BYTES: usize = 2048;
 pub(super) enum TargetError {
     #[error("it is empty, longer than {MAX_URL_BYTES} bytes, or has control characters")]
     NoUrl,
-    #[error("{MAX_TARGETS} are kept already; delete rules that nobody needs")]
+    #[error("{MAX_TARGETS} are registered already; delete unused rules")]
     TooMany,
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -156,10 +156,7 @@ async fn listen(
                     refused,
                 )))),
             },
-            other => warn!(
-                what = other.kind(),
-                "message is not for ServiceBus; message ignored"
-            ),
+            other => warn!(what = other.kind(), "message ignored: not for ServiceBus"),
         }
     }
     // the cloud's messages have ended, as everything else will soon
@@ -179,7 +176,7 @@ async fn register(handler: &RequestHandler, url: &str, on: bool) {
                 tokio::time::sleep(STORE_RETRY_DELAY).await;
             }
             Err(unkept @ (TargetError::NoUrl | TargetError::TooMany)) => {
-                warn!(url = short(url), %unkept, "cannot register the URL of a rule; URL ignored");
+                warn!(url = short(url), error = %unkept, "cannot register the URL of a rule; URL ignored");
                 return;
             }
         }
@@ -219,7 +216,7 @@ impl CallRunner {
             Ok(Ok(()))
         ) {
             self.metrics.unsent();
-            debug!("the answer of a local server did not reach the cloud");
+            debug!("failed to send the answer of a local server to the cloud");
         }
     }
 }
@@ -259,8 +256,8 @@ async fn execute_call(runner: Arc<CallRunner>, header: Header, admitted: Admitte
 async fn refuse(runner: Arc<CallRunner>, header: Header, refused: CallError) {
     debug!(
         status = refused.status.as_u16(),
-        why = refused.why,
-        "a call of the cloud has no answer of a local server"
+        reason = refused.why,
+        "call of the cloud rejected"
     );
     runner.metrics.refused(refused.status);
     runner.send(&header, call::error_message(&refused)).await;

@@ -14,7 +14,7 @@ pub(super) async fn of(api: &Server, parts: &Parts) -> Result<Identity, StatusEr
         None => {
             let token = bearer(&parts.headers).ok_or_else(StatusError::unauthorized)?;
             let token = tokens::verify(api, token, &[]).await?.map_err(|why| {
-                tracing::debug!(%why, "a bearer token is refused");
+                tracing::debug!(reason = %why, "bearer token rejected");
                 StatusError::unauthorized()
             })?;
             tokens::identity(&token)

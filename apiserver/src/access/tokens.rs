@@ -59,7 +59,7 @@ pub(super) async fn verify(
             .transpose()?;
         if found.is_none_or(|object| is_over(&object, uid, Timestamp::now())) {
             return Ok(Err(
-                "invalid bearer token: what it was issued to is gone".to_owned()
+                "invalid bearer token: its pod or account no longer exists".to_owned(),
             ));
         }
     }

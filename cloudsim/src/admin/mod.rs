@@ -86,7 +86,7 @@ impl Admin {
             AdminRequest::Mesh => Ok(json!(self.sessions.relays().state())),
             AdminRequest::Faults => Ok(json!(self.faults.active())),
             AdminRequest::Command(order) => {
-                info!(order = order.as_str(), "ordered");
+                info!(order = order.as_str(), "administrator request executed");
                 self.carry_out(order).await
             }
         }

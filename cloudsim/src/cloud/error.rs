@@ -18,14 +18,10 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// There is no name for its certificates.
-    #[error(
-        "no name or address by which the cloud is reached was given; give at least one with --name"
-    )]
+    #[error("the cloud has no name or address for its certificate; set at least one with --name")]
     NoName,
     /// The data directory cannot be created.
-    #[error(
-        "the data directory {path} cannot be made; choose one that you may write to with --data-dir"
-    )]
+    #[error("cannot create the data directory {path}; choose a writable one with --data-dir")]
     Directory {
         /// The path of the directory.
         path: PathBuf,
@@ -37,8 +33,7 @@ pub enum StartError {
     Store(#[from] StoreError),
     /// The store's file is damaged.
     #[error(
-        "the store of --data-dir is damaged; `cloudsim db repair --data-dir {}` (with its --key-file, if it has one) writes it anew with \
-         all that can be read of it, or put a copy of {DATABASE} in its place",
+        "the store of --data-dir is damaged; `cloudsim db repair --data-dir {}` (with its --key-file, if it has one) rewrites it with all readable objects, or restore a backup of {DATABASE}",
         directory.display()
     )]
     Damaged {
@@ -54,7 +49,7 @@ pub enum StartError {
     #[error("a data directory belongs to one cloud at a time; choose another one with --data-dir")]
     Locked(#[from] LockError),
     /// The API cannot be built.
-    #[error("the API could not be given its first namespaces")]
+    #[error("cannot create the initial namespaces")]
     Api(#[from] kube::Error),
     /// The records of nodes' certificates cannot be read.
     #[error(transparent)]

@@ -18,7 +18,7 @@ pub(super) fn of(error: &kube::Error) -> Value {
         other => failure(
             500,
             "InternalError",
-            &format!("the API could not be asked: {other}"),
+            &format!("cannot reach the API: {other}"),
         ),
     }
 }

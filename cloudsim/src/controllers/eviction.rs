@@ -84,7 +84,7 @@ async fn reconcile(node: Arc<Node>, cluster: Arc<Cluster>) -> Result<Action, Fai
     Ok(next.map_or_else(Action::await_change, Action::requeue))
 }
 
-/// Returns how long the pod may stay: `None` without limit, zero if its time is over.
+/// Returns how long the pod may stay: `None` without limit, zero if it has expired.
 fn time_left(pod: &Pod, node: &Node, now: Timestamp) -> Option<SignedDuration> {
     let tolerations = pod
         .spec
@@ -111,7 +111,7 @@ fn time_left(pod: &Pod, node: &Node, now: Timestamp) -> Option<SignedDuration> {
 
 async fn evict(pod: &Pod, cluster: &Cluster, now: Timestamp) -> Result<(), Failure> {
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
-    info!(%namespace, %name, "the pod does not tolerate its node's taints any longer: deleted");
+    info!(%namespace, %name, "pod deleted: it does not tolerate the taints of its node");
     let condition = json!({"status": {"conditions": [{
         "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
         "message": "Taint manager: deleting due to NoExecute taint",

@@ -45,7 +45,7 @@ pub(crate) async fn run(
             Err(_) => {
                 debug!(
                     node,
-                    "the Node of an expired certificate was not read in time"
+                    "failed to read the Node of an expired certificate in time"
                 );
                 continue;
             }

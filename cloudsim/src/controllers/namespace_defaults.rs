@@ -98,9 +98,7 @@ pub async fn run(client: Client, defaults: NamespaceDefaults, shutdown: Cancella
     controller
         .run(
             reconcile,
-            |_, error, _| {
-                after_failure("failed to create the default objects of a namespace", error)
-            },
+            |_, error, _| after_failure("create the default objects of a namespace", error),
             Arc::new((client, defaults)),
         )
         // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends

@@ -106,10 +106,7 @@ impl Revoker {
         let any = self.certificates.reset(name).await?;
         self.sessions.end(name);
         if any {
-            info!(
-                node = name,
-                "the Node was deleted: its certificates count no more"
-            );
+            info!(node = name, "Node deleted; certificates revoked");
         }
         Ok(())
     }

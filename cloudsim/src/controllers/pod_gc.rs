@@ -175,7 +175,7 @@ async fn collect(cluster: &Cluster, pod: &Pod, why: GcReason) -> Result<(), kube
                 .map(drop),
         )?;
     }
-    info!(namespace = %pod.namespace().unwrap_or_default(), pod = %name, why = why.as_str(), "a pod that nobody else would delete");
+    info!(namespace = %pod.namespace().unwrap_or_default(), pod = %name, reason = why.as_str(), "pod garbage-collected");
     let preconditions = Some(Preconditions {
         uid: pod.uid(),
         resource_version: None,

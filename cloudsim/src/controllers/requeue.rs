@@ -34,7 +34,7 @@ pub(super) fn after_failure(what: &'static str, error: &kube::Error) -> Action {
     if is_conflict(error) {
         debug!(
             error = error as &dyn std::error::Error,
-            "conflict: {what}; retrying"
+            "failed to {what}: conflict; retrying"
         );
         return Action::requeue(CONFLICT_RETRY_INTERVAL);
     }
@@ -42,7 +42,7 @@ pub(super) fn after_failure(what: &'static str, error: &kube::Error) -> Action {
         warn!(
             times,
             error = error as &dyn std::error::Error,
-            "{what}; retrying"
+            "failed to {what}; retrying"
         );
     }
     Action::requeue(ERROR_RETRY_INTERVAL)
@@ -63,7 +63,7 @@ mod tests {
             (500, ERROR_RETRY_INTERVAL),
         ] {
             assert_eq!(
-                after_failure("failed to write a node", &failure(code)),
+                after_failure("write a node", &failure(code)),
                 Action::requeue(wait),
                 "{code}"
             );

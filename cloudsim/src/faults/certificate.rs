@@ -26,7 +26,7 @@ pub enum Certificate {
 /// There is no fault of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no certificate {0:?}; choose one of genuine, expired, notYetValid, wrongName, unknownAuthority, rotatedAuthority"
+    "unknown certificate {0:?}; choose one of genuine, expired, notYetValid, wrongName, unknownAuthority, rotatedAuthority"
 )]
 pub struct UnknownCertificate(String);
 

@@ -24,7 +24,7 @@ pub enum Profile {
 /// There is no profile of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no profile {0:?}; choose one of Satellite, Cellular3G, Cellular4G, Wifi, Offline555, Vehicle"
+    "unknown profile {0:?}; choose one of Satellite, Cellular3G, Cellular4G, Wifi, Offline555, Vehicle"
 )]
 pub struct UnknownProfile(String);
 

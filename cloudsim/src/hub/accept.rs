@@ -36,7 +36,7 @@ pub(super) async fn accept_node(
         // a connection that the node abandoned before it was answered must not end the one in use
         match timeout(LIVENESS_TIMEOUT, connected.incoming.next()).await {
             Ok(Err(error)) => {
-                debug!(node, %peer, %error, "a connection ended before its session began");
+                debug!(node, %peer, %error, "connection closed before its session began");
                 return None;
             }
             Ok(Ok(read)) => first = read.map(|(message, _)| message),
@@ -58,7 +58,7 @@ pub(super) async fn accept_node(
             return None;
         }
         Err(SessionRefusal::Superseded) => {
-            debug!(node, %peer, "the node has connected anew meanwhile");
+            debug!(node, %peer, "session superseded by a newer connection of the node");
             return None;
         }
     };
@@ -66,14 +66,14 @@ pub(super) async fn accept_node(
     if let Some(certificate) = &certificate
         && let Some(why) = shared.refusal(&node, certificate).await
     {
-        warn!(node, %peer, why, "CloudHub connection rejected");
+        warn!(node, %peer, reason = why, "CloudHub connection rejected");
         return None;
     }
     if shared.faults.shown() != shown {
-        debug!(node, %peer, "the certificate that the node was shown is another one by now");
+        debug!(node, %peer, "certificate changed during the handshake; connection closed");
         return None;
     }
-    info!(node, %peer, "connected");
+    info!(node, %peer, "node connected");
     let ends = connected.with(
         &shared.faults,
         &node,
@@ -84,6 +84,6 @@ pub(super) async fn accept_node(
     let (ended, helpers) = session::run(&node, ends, shared, &registered).await;
     // the table's entry goes first: whatever the helpers still do, the node is not connected
     drop(registered);
-    info!(node, reason = printable_short(&ended), "disconnected");
+    info!(node, reason = printable_short(&ended), "node disconnected");
     Some(helpers)
 }

@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite;
 /// The reason for which a session ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EndReason {
-    #[error("this cloud stops, or the node has connected anew")]
+    #[error("this cloud stops, or the node has reconnected")]
     Replaced,
     #[error("the node closed the connection")]
     Closed,

@@ -51,7 +51,7 @@ impl Helpers {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => warn!(node, %error, "session task failed"),
                 Err(_) => {
-                    warn!(node, limit = ?FINISH_TIMEOUT, "messages of an ended session not handled in time; node will resend them");
+                    warn!(node, limit = ?FINISH_TIMEOUT, "message handling of an ended session timed out; node will resend the messages");
                 }
             }
         }

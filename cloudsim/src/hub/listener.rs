@@ -147,7 +147,7 @@ async fn serve(
     let upgraded = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
-        () = slot.evicted() => return debug!(%peer, "a connection without a session made room for others"),
+        () = slot.evicted() => return debug!(%peer, "connection without a session evicted: limit reached"),
         upgraded = timeout(limit, upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
     };
     let Upgraded {
@@ -171,7 +171,7 @@ async fn serve(
             }
             return;
         }
-        Err(_) => return debug!(%peer, "a connection made no upgrade in time"),
+        Err(_) => return debug!(%peer, "upgrade of a connection timed out"),
     };
     // from here on it has a session, whose number is limited
     let Ok(active) = slot.begin(false) else {

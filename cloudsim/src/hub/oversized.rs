@@ -47,7 +47,7 @@ impl OversizedMessages {
                 bytes,
                 limit,
                 times,
-                "failed to send message: it is larger than the node accepts; the node keeps what it has"
+                "failed to send message: it is larger than the node accepts; the node continues with its version"
             );
         }
         if let Some(object) = object {

@@ -167,7 +167,7 @@ async fn serve(
     let welcomed = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
-        () = slot.evicted() => return debug!(%peer, "a QUIC connection without a session made room for others"),
+        () = slot.evicted() => return debug!(%peer, "QUIC connection without a session evicted: limit reached"),
         welcomed = timeout(shared.limits.handshake, welcome(incoming, &shared)) => welcomed,
     };
     match welcomed {
@@ -205,7 +205,7 @@ async fn serve(
                 warn!(%peer, times, error, "QUIC connection rejected");
             }
         }
-        Err(_) => debug!(%peer, "a QUIC connection made no greeting in time"),
+        Err(_) => debug!(%peer, "greeting of a QUIC connection timed out"),
     }
 }
 
@@ -264,7 +264,7 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
     if usage != *frame::MESSAGES {
         return Err("its stream is not one of messages; this hub serves no other use".into());
     }
-    info!(node, "came by QUIC");
+    info!(node, "node connected over QUIC");
     let incoming = transport::Incoming::Quic(receive, Decoder::new(shared.limits.max_message));
     let shown = certificate.map(|shown| shown.as_ref().to_owned());
     Ok((
@@ -288,7 +288,7 @@ fn named(certificate: Option<&[u8]>, hello: &Message) -> Result<String, String> 
         .unwrap_or_default();
     if claimed != node {
         return Err(format!(
-            "the greeting's Node_id says {claimed:?} and the certificate {node:?}; start the agent with the name that its certificate was issued for, or enrol it anew"
+            "the greeting's Node_id says {claimed:?} and the certificate {node:?}; start the agent with the name in its certificate, or enrol it again"
         ));
     }
     Ok(node)

@@ -440,10 +440,7 @@ impl Session<'_> {
             object, revision, ..
         }) = self.lane.acknowledged(id)
         else {
-            return debug!(
-                node = self.node,
-                id, "an acknowledgement that nothing waits for"
-            );
+            return debug!(node = self.node, id, "unexpected acknowledgement ignored");
         };
         let Some(object) = object else { return };
         let record = match revision {

@@ -175,7 +175,7 @@ impl Callback for UpgradeCallback<'_> {
         let reason = match self.identity {
             Err(reason) => reason.clone(),
             Ok(name) if name != claimed => format!(
-                "the header Node_id says {claimed:?} and the certificate {name:?}; start the agent with the name that its certificate was issued for, or enrol it anew"
+                "the header Node_id says {claimed:?} and the certificate {name:?}; start the agent with the name in its certificate, or enrol it again"
             ),
             Ok(_) if !header("connectionuse").eq_ignore_ascii_case("msg") => {
                 "the header ConnectionUse must be msg; this hub serves no other use".to_owned()

@@ -66,7 +66,7 @@ impl LimitedEndpoint {
                     incoming.refuse();
                     if let Some(times) = self.refusals.count(peer.ip(), &full, now()) {
                         warn!(
-                            server = self.server, %peer, times, %full,
+                            server = self.server, %peer, times, limit = %full,
                             "QUIC connection refused: limit reached"
                         );
                     }

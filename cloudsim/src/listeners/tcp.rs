@@ -60,7 +60,7 @@ impl LimitedListener {
                     Err(full) => {
                         if let Some(times) = self.refusals.count(peer.ip(), &full, now()) {
                             warn!(
-                                server = self.server, %peer, times, %full,
+                                server = self.server, %peer, times, limit = %full,
                                 "connection closed: limit reached"
                             );
                         }

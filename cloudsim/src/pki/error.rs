@@ -15,7 +15,7 @@ pub enum PkiError {
     ClientCa(#[source] kube::Error),
     /// A Secret has invalid contents.
     #[error(
-        "Secret kubeedge/{secret} is unusable: {why}; delete it, and a new one is made (nodes must then enrol anew)"
+        "Secret kubeedge/{secret} is unusable: {why}; delete it to create a new one (nodes must then enrol again)"
     )]
     Secret {
         /// The name of the Secret.
@@ -35,10 +35,10 @@ pub enum PkiError {
         why: String,
     },
     /// A certificate could not be signed.
-    #[error("a certificate could not be made")]
+    #[error("cannot create a certificate")]
     Certificate(#[from] CertError),
     /// A token could not be signed.
-    #[error("the join token could not be made")]
+    #[error("cannot create a join token")]
     Token(#[from] TokenError),
     /// The TLS library rejects the certificate.
     #[error("TLS cannot use the cloud's certificate")]

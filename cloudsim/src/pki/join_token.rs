@@ -61,13 +61,13 @@ pub enum JoinTokenError {
     #[error("{0}")]
     Asked(String),
     /// The token has no uses left, or was removed.
-    #[error("the token has been used as often as it may be; get a new one with `cloudsim token`")]
+    #[error("the token has reached its number of uses; get a new one with `cloudsim token`")]
     UsedUp,
     /// Its uses could not be counted.
     #[error("the uses of join tokens cannot be read or written")]
     Store(#[from] RecordsError),
     /// It could not be signed.
-    #[error("the token could not be made")]
+    #[error("cannot create the token")]
     Made(#[from] wire::enroll::TokenError),
 }
 
@@ -114,7 +114,7 @@ impl JoinTokens {
         let seconds = request.seconds.unwrap_or(LIFETIME.as_secs());
         if !(1..=MAX_SECONDS).contains(&seconds) || request.uses == Some(0) {
             return Err(JoinTokenError::Asked(
-                "a token is good for one use at least, and for 1 s to 30 days".to_owned(),
+                "a token needs at least one use, and a lifetime of 1 s to 30 days".to_owned(),
             ));
         }
         let mut scope = TokenScope {

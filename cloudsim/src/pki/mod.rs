@@ -196,7 +196,8 @@ async fn ensure_server(
             Err(PkiError::Damaged { secret, why }) => {
                 error!(
                     secret,
-                    why, "certificate of the cloud damaged; reissuing it"
+                    error = why,
+                    "certificate of the cloud damaged; reissuing it"
                 );
                 None
             }

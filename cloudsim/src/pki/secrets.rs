@@ -84,7 +84,7 @@ impl Secrets {
         }
         let missing = || PkiError::Secret {
             secret: name,
-            why: "it was deleted as soon as it was made".to_owned(),
+            why: "it was deleted right after its creation".to_owned(),
         };
         self.get(name).await?.ok_or_else(missing)
     }
@@ -97,7 +97,11 @@ impl Secrets {
     ) -> Result<Data, PkiError> {
         match self.ensure(name, fields.clone()).await {
             Err(PkiError::Damaged { secret, why }) => {
-                error!(secret, why, "Secret of the cloud damaged; replacing it");
+                error!(
+                    secret,
+                    error = why,
+                    "Secret of the cloud damaged; replacing it"
+                );
                 self.put(name, fields.clone()).await?;
                 self.ensure(name, fields).await
             }

@@ -68,7 +68,8 @@ impl TokenIssuer for ServiceAccountTokens {
         let failed = |error: &dyn std::fmt::Display| TokenError::Failed(error.to_string());
         let now = SystemTime::now();
         let expiry = now.checked_add(grant.lifetime.min(self.max_lifetime));
-        let expiry = expiry.ok_or_else(|| failed(&"the token's end is beyond the calendar"))?;
+        let expiry =
+            expiry.ok_or_else(|| failed(&"the token's lifetime is too long for a date"))?;
         let token = key
             .sign_es256(&claims(grant, (now, expiry)))
             .map_err(|error| failed(&error))?;

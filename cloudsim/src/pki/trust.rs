@@ -120,8 +120,8 @@ impl Trust {
                 Some(lost_message(node))
             }
             Ok(false) => Some(format!(
-                "this certificate of node {node} was taken back: the Node was deleted, the name reset, or another machine has joined \
-                 with it; run `edge-agent reset` and join anew"
+                "this certificate of node {node} was revoked: the Node was deleted, the name reset, or another machine has joined \
+                 with it; run `edge-agent reset` and join again"
             )),
             Err(error) => Some(format!(
                 "this cloud cannot say whether the certificate counts: {error}"
@@ -157,7 +157,7 @@ pub(crate) fn lost_message(node: &str) -> String {
     format!(
         "which certificates of node {node} count was lost with the cloud's database, which was damaged and repaired: until an \
          administrator says so, none does, and a join token gives no other one. Let an administrator run `cloudsim node reset {node}` \
-         (`cloudsim node reset --lost` for all such names), or delete the Node; then run `edge-agent reset` and join anew"
+         (`cloudsim node reset --lost` for all such names), or delete the Node; then run `edge-agent reset` and join again"
     )
 }
 

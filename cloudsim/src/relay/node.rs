@@ -51,15 +51,9 @@ pub(super) async fn run(
                 Ok(Ok(report)) => entry.set_paths(report.paths),
                 Ok(Err(error)) => {
                     let error = printable_short(error);
-                    debug!(
-                        node,
-                        error, "a report of the paths to other nodes is unusable"
-                    );
+                    debug!(node, error, "report of the paths to other nodes rejected");
                 }
-                Err(_) => debug!(
-                    node,
-                    "a report of the paths to other nodes did not come in time"
-                ),
+                Err(_) => debug!(node, "report of the paths to other nodes timed out"),
             }
         }
     };
@@ -192,7 +186,7 @@ async fn join(
         }
         Err(why) => {
             relays.metrics().refused();
-            debug!(node = %from, why, "no connection to another node over the relay");
+            debug!(node = %from, error = why, "failed to connect to another node through the relay");
             if let Ok(answer) = encode(&Answer::refused(why)) {
                 // a node that does not listen needs no answer
                 let _ = timeout(MESSAGE_TIMEOUT, send.write_all(&answer)).await;

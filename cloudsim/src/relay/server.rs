@@ -171,7 +171,7 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
     let peer = incoming.remote_address();
     let accepted = tokio::select! {
         // cancel-safe, both: a half-made connection is simply closed
-        () = slot.evicted() => return debug!(%peer, "a connection to the relay made room for others"),
+        () = slot.evicted() => return debug!(%peer, "relay connection evicted: limit reached"),
         accepted = timeout(HANDSHAKE_TIMEOUT, accept(incoming, &shared)) => accepted,
     };
     let (connection, node, certificate) = match accepted {
@@ -183,17 +183,14 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
             }
             return;
         }
-        Err(_) => return debug!(%peer, "a connection to the relay was not made in time"),
+        Err(_) => return debug!(%peer, "relay handshake timed out"),
     };
     // from here on there is one connection of each node
     let Ok(_active) = slot.begin(false) else {
         return;
     };
     let Some(entry) = shared.relays.begin(&node, &connection, shared.nodes) else {
-        connection.close(
-            REFUSED,
-            b"there are as many nodes at the relay as there may be",
-        );
+        connection.close(REFUSED, b"the relay has reached its limit of nodes");
         return warn!(
             node,
             limit = shared.nodes,
@@ -206,11 +203,11 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
     }
     if let Some(why) = shared.trust.refusal(&node, &certificate).await {
         connection.close(REFUSED, why.as_bytes());
-        return warn!(node, %peer, why, "relay connection rejected");
+        return warn!(node, %peer, reason = why, "relay connection rejected");
     }
-    info!(node, %peer, "at the relay");
+    info!(node, %peer, "node connected to the relay");
     let why = node::run(&connection, &node, &entry, &shared.relays, &shared.faults).await;
-    info!(node, why, "no longer at the relay");
+    info!(node, reason = why, "node disconnected from the relay");
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;

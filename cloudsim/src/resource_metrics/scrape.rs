@@ -196,7 +196,7 @@ impl Scraper {
                 .await
                 .unwrap_or(Err(ScrapeError::Late));
             if let Err(error) = &page {
-                debug!(node = %name, error = error as &dyn std::error::Error, "a node cannot be measured");
+                debug!(node = %name, error = error as &dyn std::error::Error, "failed to scrape a node");
             }
             let mut known = self.known.lock();
             let known = known.entry(name).or_default();

@@ -63,7 +63,7 @@ impl Auth {
             .status
             .unwrap_or_default();
         let user = status.user.filter(|_| status.authenticated == Some(true));
-        let user = user.ok_or_else(|| unknown("the token is none that this cloud knows"))?;
+        let user = user.ok_or_else(|| unknown("unknown token"))?;
         if !self.rbac || self.is_granted(&user, namespace, rule).await? {
             return Ok(());
         }
@@ -112,6 +112,6 @@ fn unasked(error: &kube::Error) -> CallError {
     CallError::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "ApiUnavailable",
-        format!("the API could not be asked: {error}"),
+        format!("cannot reach the API: {error}"),
     )
 }

@@ -208,7 +208,7 @@ impl Sessions {
 
     /// Ends the node's session, its stream tunnel and its relay connection; whether it may return is checked when it does.
     pub fn end(&self, node: &str) {
-        let why = "the certificate of this node was taken back";
+        let why = "the certificate of this node was revoked";
         self.tunnels.end(node, why);
         self.relays.end(node, why);
         if let Some(entry) = self.table.lock().nodes.get(node) {
@@ -365,7 +365,7 @@ impl Session {
             Some(by) => (CloseCode::from(TAKEN_OVER), by),
             None => (
                 CloseCode::Away,
-                "the cloud stops, or this node has connected anew",
+                "the cloud stops, or this node has reconnected",
             ),
         }
     }

@@ -130,7 +130,7 @@ impl Kubelets {
                 tokio::spawn(async move {
                     match upgrade.await {
                         Ok(upgraded) => relay(TokioIo::new(upgraded), io).await,
-                        Err(error) => debug!(%error, "an upgrade was not taken"),
+                        Err(error) => debug!(%error, "failed to upgrade a connection"),
                     }
                 });
                 Ok(Response::from_parts(head, empty()))
@@ -181,7 +181,7 @@ impl Kubelets {
             return Ok(host.to_owned());
         }
         self.tunnels.at(host).ok_or_else(|| {
-            let why = format!("no node, or more than one, has the address {host:?}; ask by a path of a pod, or with {FORWARDED_URI}");
+            let why = format!("no node, or more than one, has the address {host:?}; use a path of a pod, or {FORWARDED_URI}");
             (StatusCode::NOT_FOUND, why)
         })
     }
@@ -236,7 +236,7 @@ async fn relay(client: impl NodeIo, node: Box<dyn NodeIo>) {
         ended = tokio::io::copy(&mut client_reader, &mut node_writer) => ended,
     };
     if let Err(error) = ended {
-        debug!(%error, "a connection to a node broke off");
+        debug!(%error, "connection to a node lost");
     }
     use tokio::io::AsyncWriteExt;
     let _ = client_writer.shutdown().await;

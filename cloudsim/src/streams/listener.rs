@@ -136,7 +136,7 @@ async fn serve(
     let accepted = tokio::select! {
         // cancel-safe, all: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
-        () = slot.evicted() => return debug!(%peer, "a connection without a tunnel made room for others"),
+        () = slot.evicted() => return debug!(%peer, "connection without a tunnel evicted: limit reached"),
         accepted = timeout(HANDSHAKE_TIMEOUT, accept(stream, &shared)) => accepted,
     };
     let Accepted {
@@ -156,7 +156,7 @@ async fn serve(
             }
             return;
         }
-        Err(_) => return debug!(%peer, "a connection made no stream tunnel in time"),
+        Err(_) => return debug!(%peer, "handshake of a stream tunnel timed out"),
     };
     // from here on there is one for each node
     let Ok(_active) = slot.begin(false) else {
@@ -174,16 +174,16 @@ async fn serve(
     };
     // registered first, so that a change from now on ends it as all others
     if shared.trust.shown() != shown {
-        return debug!(node, %peer, "the certificate that the node was shown is another one by now");
+        return debug!(node, %peer, "certificate changed during the handshake; connection closed");
     }
     if let Some(why) = shared.trust.refusal(&node, &certificate).await {
-        return warn!(node, %peer, why, "stream tunnel rejected");
+        return warn!(node, %peer, reason = why, "stream tunnel rejected");
     }
-    info!(node, %peer, "the stream tunnel stands");
+    info!(node, %peer, "stream tunnel established");
     let ended = tunnel::run(io, &node, entry, &shared.faults, Timing::default()).await;
     match ended {
-        TunnelEnd::Lost(error) => info!(node, %error, "the stream tunnel has ended"),
-        ended => info!(node, reason = %ended, "the stream tunnel has ended"),
+        TunnelEnd::Lost(error) => info!(node, %error, "stream tunnel closed"),
+        ended => info!(node, reason = %ended, "stream tunnel closed"),
     }
 }
 

@@ -107,7 +107,7 @@ impl Streams {
     /// false if the stream took too long, or the node has exceeded its window, and the stream was ended for that.
     pub(super) async fn deliver(&self, id: u64, mut bytes: &[u8]) -> bool {
         let Some(inbox) = self.all.lock().get(&id).cloned() else {
-            debug!(id, "bytes for a stream that is not there");
+            debug!(id, "bytes for an unknown stream ignored");
             return true;
         };
         while inbox.put(&mut bytes) == PutResult::Full {

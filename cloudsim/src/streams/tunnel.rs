@@ -215,9 +215,9 @@ impl Inbound<'_> {
             Message::Text(payload) | Message::Binary(payload) => match Frame::decode(payload) {
                 Ok(frame) => self.frame(frame).await,
                 Err(FrameError::Kind(number)) => {
-                    debug!(number, "a frame of an unknown type is ignored")
+                    debug!(number, "frame of an unknown type ignored")
                 }
-                Err(error) => debug!(%error, "a message that is no frame is ignored"),
+                Err(error) => debug!(%error, "malformed frame ignored"),
             },
             // a node that pings faster than it can be answered is not answered each time
             Message::Ping(payload) => drop(self.pongs.try_send(payload)),
@@ -232,16 +232,13 @@ impl Inbound<'_> {
             Kind::Data => {
                 self.metrics.received(data.len());
                 if !self.streams.deliver(id, &data).await {
-                    debug!(id, "a stream is not read, and is ended");
+                    debug!(id, "stream stalled: its data is not read; stream closed");
                     self.queue_end(id);
                 }
             }
             Kind::Window => {
                 if !self.streams.window_update(id, taken) {
-                    debug!(
-                        id,
-                        "a node takes more of a stream than can be, which is ended"
-                    );
+                    debug!(id, "stream window exceeded by the node; stream closed");
                     self.queue_end(id);
                 }
             }
@@ -250,7 +247,7 @@ impl Inbound<'_> {
                 debug!(
                     id,
                     kind = kind.number(),
-                    "a node has nothing to ask for in a tunnel"
+                    "request of a node in its tunnel ignored"
                 );
             }
         }

@@ -110,7 +110,7 @@ fn check(
     let claimed = header(NODE_HEADER);
     if claimed != node {
         let why = format!(
-            "the header {NODE_HEADER} says {claimed:?} and the certificate {node:?}; start the agent with the name that its certificate was issued for, or enrol it anew"
+            "the header {NODE_HEADER} says {claimed:?} and the certificate {node:?}; start the agent with the name in its certificate, or enrol it again"
         );
         return Err((StatusCode::FORBIDDEN, why));
     }

@@ -72,7 +72,7 @@ impl RealRig {
     pub fn restart_with(&mut self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
         self.node.set_kubelet(settings)?;
         self.node.process.start_again()?;
-        self.node.process.wait_for("edge-agent runs")
+        self.node.process.wait_for("edge-agent started")
     }
 
     /// Restarts the agent with more lines in its configuration, each given with the line that it follows.
@@ -81,7 +81,7 @@ impl RealRig {
             .iter()
             .try_for_each(|(after, new)| self.node.add_after(after, new))?;
         self.node.process.start_again()?;
-        self.node.process.wait_for("edge-agent runs")
+        self.node.process.wait_for("edge-agent started")
     }
 
     fn start_in(directory: TempDir, cloud: &[&str]) -> anyhow::Result<Self> {

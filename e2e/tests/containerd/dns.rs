@@ -75,7 +75,7 @@ fn on_a_node_of_its_own() -> anyhow::Result<()> {
     rig.cloud.process.kill()?;
     rig.node.process.kill()?;
     rig.node.process.start_again()?;
-    rig.node.process.wait_for("edge-agent runs")?;
+    rig.node.process.wait_for("edge-agent started")?;
     finds_all(&rig, &client, db.trim())
 }
 

@@ -212,7 +212,7 @@ fn containers_of_others_are_left_alone() -> anyhow::Result<()> {
     // what is there before that may be a pod of a store that was lost
     rig.node
         .process
-        .wait_for("the store has all pods of this node")?;
+        .wait_for("pods of this node complete in the store")?;
     let raw_cri = &rig.containerd.raw_cri;
     let config = RawCri::sandbox_config("foreign", &rig.directory.path().join("foreign"));
     let sandbox = raw_cri.run_sandbox(config.clone())?;

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// What the agent's log says when it was told that something has ended.
-const TOLD: &str = "a control group has gone";
+const TOLD: &str = "control group removed";
 
 /// A pod whose process has an argument that no other has.
 fn idle(name: &str, resources: &Value) -> Value {

@@ -175,7 +175,7 @@ fn hooks_at_the_end_may_fail_or_be_cut_short() -> anyhow::Result<()> {
         took >= Duration::from_secs(4) && took < Duration::from_secs(60),
         "the long one took {took:?}"
     );
-    // its time is over, and yet it is asked to end before it is killed
+    // it has expired, and yet it is asked to end before it is killed
     let words = fs::read_to_string(host.join("long"))?;
     ensure!(words == "begins\nasked\n", "{words:?}");
     for name in all {

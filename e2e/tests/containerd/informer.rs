@@ -171,7 +171,10 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
         let output = kubectl
             .output(&["get", "configmaps"])
             .map_err(|error| format!("{error:#}"))?;
-        if output.stderr.contains("this is what this node holds") {
+        if output
+            .stderr
+            .contains("these are the objects stored on this node")
+        {
             Ok(())
         } else {
             Err(output.stderr)

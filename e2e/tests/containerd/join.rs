@@ -136,7 +136,7 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
 
     // the second
     let mut agent = Process::start("edge-agent", machine.pasted(line)?, directory.path())?;
-    agent.wait_for("edge-agent runs")?;
+    agent.wait_for("edge-agent started")?;
     let (kubectl, api) = (
         Kubectl::new(&kubeconfig, directory.path()),
         Api::new(&kubeconfig)?,
@@ -233,7 +233,7 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     .success()?;
     let again = machine.pasted(&rejoin)?;
     let mut agent = Process::start("edge-agent-again", again, directory.path())?;
-    agent.wait_for("edge-agent runs")?;
+    agent.wait_for("edge-agent started")?;
     // the cloud has shown the pod as running all the time
     until("the pod runs again", || {
         let running = cri.running()?;

@@ -122,7 +122,7 @@ fn what_cannot_be_served_is_told_by_name() -> anyhow::Result<()> {
         rig.node.process.start_again()?;
         let said = [
             format!(
-                "Service default/claims claims {OWN}, which is this machine's own; what listens there goes on"
+                "Service default/claims claims {OWN}, which is this machine's own; existing listeners continue"
             ),
             format!("Service default/web does not get TCP {OWN}:{NODE_PORT}: Address already in use"),
             "Service default/health has the healthCheckNodePort 32000, which is not answered on this node"
@@ -145,7 +145,7 @@ fn what_cannot_be_served_is_told_by_name() -> anyhow::Result<()> {
         })?;
         rig.node
             .process
-            .wait_for("no longer: Service default/web does not get")
+            .wait_for("ended=\"Service default/web does not get")
     })
 }
 
@@ -191,7 +191,7 @@ fn without_cap_net_admin_dns_and_node_ports_work() -> anyhow::Result<()> {
         command.args(Node::command(&rig.node.config)?.get_args());
         let mut process = Process::start("without-net-admin", command, rig.directory.path())?;
         process
-            .wait_for("edge-agent runs")
+            .wait_for("edge-agent started")
             .context("setpriv (util-linux) is installed")?;
         until("a NodePort", || {
             is_answered((Ipv4Addr::LOCALHOST, NODE_PORT).into())

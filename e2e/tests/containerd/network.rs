@@ -220,7 +220,7 @@ fn pods_end_whose_network_results_are_empty_or_cut_short() -> anyhow::Result<()>
     let empty = ends_with_result(&rig, "empty", "")?;
     let cut_short = ends_with_result(&rig, "cut-short", r#"{"kind":"cniCacheV1","contai"#)?;
     let log = rig.node.process.log();
-    let told = log.matches("cut short by a kill").count();
+    let told = log.matches("truncated by a kill").count();
     ensure!(
         told == usize::from(empty) + usize::from(cut_short),
         "told {told} times: {log}"

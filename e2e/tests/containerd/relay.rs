@@ -221,7 +221,7 @@ fn agent(machine: &Machine, line: &str, relay: u16, directory: &Path) -> anyhow:
     let mut command = machine.command("edge-agent");
     command.args(["--config", "/etc/kubeedge/config/edgecore.yaml"]);
     let mut agent = Process::start(&format!("agent-{}", machine.address), command, directory)?;
-    agent.wait_for("edge-agent runs")?;
+    agent.wait_for("edge-agent started")?;
     Ok(agent)
 }
 

@@ -110,7 +110,7 @@ fn static_pods() -> anyhow::Result<()> {
 fn restart(rig: &mut RealRig) -> anyhow::Result<()> {
     rig.node.process.kill()?;
     rig.node.process.start_again()?;
-    rig.node.process.wait_for("edge-agent runs")?;
+    rig.node.process.wait_for("edge-agent started")?;
     rig.cloud.wait_node("Ready")
 }
 

@@ -51,7 +51,7 @@ impl Tunnelled {
         rig.node
             .set(&[("edgeStream.server", &at), ("tlsTunnelCAFile", &ca)])?;
         rig.node.process.start_again()?;
-        rig.node.process.wait_for("edge-agent runs")?;
+        rig.node.process.wait_for("edge-agent started")?;
         let session = server.session()?;
         ensure!(
             session.node() == (NODE, "127.0.0.1"),

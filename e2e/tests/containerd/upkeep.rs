@@ -244,7 +244,7 @@ fn no_more_images_go_than_need_be_and_the_longest_unused_first() -> anyhow::Resu
         let log = rig.node.process.log();
         let lines = log
             .lines()
-            .filter(|line| line.contains("an image that nobody uses is removed"));
+            .filter(|line| line.contains("unused image removed"));
         let name = |line: &str| {
             ids.iter()
                 .find(|(_, id)| line.contains(id.as_str()))

@@ -89,7 +89,7 @@ impl Backed {
         lines.insert(at + 1, every);
         fs::write(&config, lines.join("\n"))?;
         let mut node = Process::start(AGENT, Node::command(&config)?, directory.path())?;
-        node.wait_for("edge-agent runs")?;
+        node.wait_for("edge-agent started")?;
         cluster.wait_node("Ready")?;
         Ok(Self {
             node,
@@ -224,7 +224,7 @@ fn a_cloud_before_a_cluster_serves_nodes_with_the_rights_of_its_roles() -> anyho
     // its name is taken back, by whoever has the cluster's kubeconfig
     let told = backed.cloudsim(&["node", "reset", NODE])?;
     ensure!(told.contains("its certificates count no more"), "{told}");
-    backed.node.wait_for("was taken back")?;
+    backed.node.wait_for("was revoked")?;
     ensure!(backed.runtime.process.runs(), "the runtime runs");
     Ok(())
 }

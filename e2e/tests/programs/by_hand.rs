@@ -325,7 +325,7 @@ fn a_token_for_one_node_is_made_and_a_name_is_freed_by_command() -> anyhow::Resu
         &cloudsim(&format!("node reset {NODE}"))?.success()?.text(),
         &[NODE, "count no more"],
     )?;
-    rig.node.process.wait_for("was taken back")?;
+    rig.node.process.wait_for("was revoked")?;
     ensure_says(
         &cloudsim("node reset nobody")?.failure()?,
         &["no node nobody", "cloudsim nodes"],

@@ -294,7 +294,7 @@ fn ends_are_told(subject: &Subject) -> anyhow::Result<()> {
             "{status:?}"
         );
     }
-    // one that does not listen is killed when its time is over
+    // one that does not listen is killed when it has expired
     let deaf = [
         "sh",
         "-c",

@@ -237,7 +237,7 @@ fn nothing_is_lost_when_the_agent_is_killed() -> anyhow::Result<()> {
         rig.node.process.kill()?;
         tank.rises_to(meanwhile)?;
         rig.node.process.start_again()?;
-        rig.node.process.wait_for("edge-agent runs")?;
+        rig.node.process.wait_for("edge-agent started")?;
         tank.until_valve(valve)?;
         tank.until_reported(meanwhile, valve)?;
     }
@@ -247,7 +247,7 @@ fn nothing_is_lost_when_the_agent_is_killed() -> anyhow::Result<()> {
 #[test]
 fn a_mapper_that_is_killed_in_the_middle_of_calls_hears_again_and_holds_up_no_other()
 -> anyhow::Result<()> {
-    const TOLD: &str = "devices wait for their mapper";
+    const TOLD: &str = "mapper not reachable";
     let mut rig = Rig::start()?;
     let tank = Tank::start(&rig)?;
     let mut mapper = rig.mapper("thermometer")?;

@@ -100,12 +100,9 @@ fn a_node_goes_to_edgecore_and_comes_back() -> anyhow::Result<()> {
 
     // EdgeCore has not run: the agent goes on with its own
     rig.node.process.start_again()?;
-    rig.node.process.wait_for("edge-agent runs")?;
+    rig.node.process.wait_for("edge-agent started")?;
     ensure!(
-        !rig.node
-            .process
-            .log()
-            .contains("EdgeCore has run on this node"),
+        !rig.node.process.log().contains("EdgeCore ran on this node"),
         "{}",
         rig.node.process.log()
     );
@@ -130,7 +127,7 @@ fn a_node_goes_to_edgecore_and_comes_back() -> anyhow::Result<()> {
         "DELETE FROM meta WHERE key = 'default/pod/a-stays'",
     )?;
     rig.node.process.start_again()?;
-    rig.node.process.wait_for("EdgeCore has run on this node")?;
+    rig.node.process.wait_for("EdgeCore ran on this node")?;
     let aside = fs::read_dir(rig.directory.path().join("node"))?.flatten();
     ensure!(
         aside.into_iter().any(|entry| entry

@@ -99,8 +99,7 @@ fn agent_with_meta_server_starts_on_a_full_disk() -> anyhow::Result<()> {
     cloud.wait_node("Ready")?;
     node.add_after("modules:", "  metaManager: {metaServer: {enable: true}}")?;
     node.process.start_again()?;
-    node.process
-        .wait_for("MetaServer serves the Kubernetes API")?;
+    node.process.wait_for("MetaServer listening")?;
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "steady"}, "spec": {"nodeName": e2e::NODE,
         "containers": [{"name": "main", "image": "registry.example/app:1"}]}});
     cloud.kubectl.apply(&pod.to_string())?;
@@ -129,15 +128,14 @@ fn agent_with_meta_server_starts_on_a_full_disk() -> anyhow::Result<()> {
     let _ = fs::remove_file(copies);
     let full_again = disk.fill();
     node.process.start_again()?;
-    node.process.wait_for("edge-agent runs")?;
+    node.process.wait_for("edge-agent started")?;
     cloud.wait_node("Ready")?;
     ensure!(node.process.runs(), "{}", node.process.log());
     ensure!(container()? == before, "the container was restarted");
 
     fs::remove_file(full)?;
     drop(full_again);
-    node.process
-        .wait_for("MetaServer serves the Kubernetes API")?;
+    node.process.wait_for("MetaServer listening")?;
     ensure!(container()? == before, "the container was restarted");
     Ok(())
 }

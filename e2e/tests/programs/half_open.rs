@@ -56,7 +56,7 @@ fn measure() -> anyhow::Result<(Duration, Duration)> {
         let ready = scope.spawn(|| cloud.wait_node("Ready").map(|()| Instant::now()));
         cloud.faults(&["restore", NODE])?;
         until("the next connection", || {
-            says(&node.process, ": connected", 2)
+            says(&node.process, ": connection to CloudHub restored", 1)
         })?;
         let connected = Instant::now();
         let ready = ready

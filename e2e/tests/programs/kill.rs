@@ -204,7 +204,7 @@ impl Victim {
     /// What it says when it runs.
     fn sign(self) -> &'static str {
         match self {
-            Self::Agent => "edge-agent runs",
+            Self::Agent => "edge-agent started",
             Self::Cloud => "is ready",
             Self::Runtime => "serves CRI v1",
         }

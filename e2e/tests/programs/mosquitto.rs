@@ -248,7 +248,7 @@ fn a_device_over_mqtt() -> anyhow::Result<()> {
     rig.node.process.kill()?;
     opening(beside, "while-away", "44")?;
     rig.node.process.start_again()?;
-    rig.node.process.wait_for("edge-agent runs")?;
+    rig.node.process.wait_for("edge-agent started")?;
     until_reported(&rig, "44")?;
 
     // a link that is cut: what is reported meanwhile is told when it is mended, and what is wanted meanwhile arrives

@@ -110,7 +110,7 @@ fn a_log_is_a_json_object_a_line_from_the_first_to_the_last() -> anyhow::Result<
     let mut command = Node::command(&config)?;
     command.args(["--log-format", "json"]);
     let mut agent = Process::start(AGENT, command, directory.path())?;
-    agent.wait_for("edge-agent runs")?;
+    agent.wait_for("edge-agent started")?;
     agent.terminate()?;
     let lines = ensure_json_lines(&agent.log())?;
     ensure!(

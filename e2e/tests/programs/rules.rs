@@ -88,7 +88,7 @@ impl World {
         ensure!(text.matches("modules:\n").count() == 1, "{text}");
         fs::write(&config, text.replace("modules:\n", &service_bus))?;
         let mut process = Process::start(AGENT, Node::command(&config)?, &path)?;
-        process.wait_for("edge-agent runs")?;
+        process.wait_for("edge-agent started")?;
         cloud.wait_node("Ready")?;
         let node = Node {
             process,
@@ -293,7 +293,7 @@ fn interrupted(world: &mut World, mut arrived: i64) -> anyhow::Result<i64> {
         world.publish(&format!("killed-{number}"))?;
     }
     world.rig.node.process.start_again()?;
-    world.rig.node.process.wait_for("edge-agent runs")?;
+    world.rig.node.process.wait_for("edge-agent started")?;
     world.until_told("/readings", "killed-4")?;
     arrived += 5;
     world.until_counts("readings", (arrived, 0))?;

@@ -117,7 +117,7 @@ fn a_runtime_that_is_away_is_one_line() -> anyhow::Result<()> {
     rig.node
         .process
         .wait_for("container runtime not responding; all pods wait")?;
-    rig.node.process.wait_for("orphans are looked for later")?;
+    rig.node.process.wait_for("failed to look for orphans")?;
     let log = rig.node.process.log();
     let warnings: Vec<&str> = log
         .lines()

@@ -290,14 +290,16 @@ fn is_upgrade(headers: &HeaderMap) -> bool {
 /// runtime's default. With any other address the streams, and the token in the URL, would cross a network.
 fn parse_stream_url(url: &str) -> io::Result<(String, String)> {
     let bad = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
-    let uri: Uri = url.parse().map_err(|_| bad("what it gave is no URL"))?;
+    let uri: Uri = url
+        .parse()
+        .map_err(|_| bad("the runtime returned no URL"))?;
     if uri.scheme_str() != Some("http") {
         return Err(bad(
-            "it is not served over plain HTTP; switch TLS of the runtime's streaming server off",
+            "it is not served over plain HTTP; disable TLS of the runtime's streaming server",
         ));
     }
     let (Some(host), Some(port)) = (uri.host(), uri.port_u16()) else {
-        return Err(bad("what it gave names no server"));
+        return Err(bad("the URL names no server"));
     };
     let address: Option<IpAddr> = host
         .trim_start_matches('[')

@@ -236,7 +236,7 @@ impl Cgroups {
             tracing::debug!(
                 driver = driver.as_str(),
                 reported = reported.is_some(),
-                "control groups"
+                "control group driver selected"
             );
             Ok::<_, super::runtime::CallError>(driver)
         });

@@ -64,7 +64,7 @@ impl CgroupWatch {
                 tracing::debug!(
                     uid = pod.uid,
                     watched = descriptor.is_some(),
-                    "control group of a pod"
+                    "watching the control group of a pod"
                 );
                 self.watched.insert(pod.clone(), descriptor);
             }

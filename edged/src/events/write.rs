@@ -31,7 +31,10 @@ pub async fn run<F: Future<Output = ()>>(
             };
             if let Err(error) = send(&client, write).await {
                 // No event is recorded about a lost event, and no error is raised.
-                tracing::debug!(error = &error as &dyn std::error::Error, "an event is lost");
+                tracing::debug!(
+                    error = &error as &dyn std::error::Error,
+                    "failed to write an event; event dropped"
+                );
             }
         }
     }

@@ -50,8 +50,7 @@ const fn volume(path: &'static str, cure: &'static str) -> Rule {
 
 const CURE_HOST_PATH: &str = "mount it on the node and use a hostPath volume";
 const CURE_NO_DRIVER: &str = "there are no storage drivers; use a hostPath volume";
-const CURE_NO_DEVICE_PLUGIN: &str =
-    "there is no device plugin; use a hostPath volume of the device file in a privileged container";
+const CURE_NO_DEVICE_PLUGIN: &str = "device plugins are not supported; use a hostPath volume of the device file in a privileged container";
 
 /// All rules.
 pub(super) const RULES: &[Rule] = &[
@@ -117,7 +116,7 @@ pub(super) const RULES: &[Rule] = &[
     volume("csi", CURE_NO_DRIVER),
     volume(
         "ephemeral",
-        "there is nobody who makes volumes on demand; use emptyDir",
+        "dynamic volumes are not supported; use emptyDir",
     ),
     volume("fc", CURE_HOST_PATH),
     volume("flexVolume", CURE_NO_DRIVER),

@@ -66,7 +66,7 @@ pub(crate) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>) {
             }
             Err(error) => debug!(
                 error = &error as &dyn std::error::Error,
-                "lost pods are looked for later"
+                "failed to look for lost pods; retrying"
             ),
         }
         // Cancel-safe: both only end the wait.
@@ -138,21 +138,18 @@ async fn look_up(
         .await
     {
         Ok(Some(pod)) if has_uid(&pod, uids) => {
-            info!(
-                namespace,
-                name, "a pod of this node was lost from the store and is there again"
-            );
+            info!(namespace, name, "pod lost from the store fetched again");
             LookupResult::Found
         }
         Ok(Some(_)) => {
             debug!(
                 namespace,
-                name, "something of an older pod is here, whose name another one has"
+                name, "sandbox of an older pod of the same name found"
             );
             LookupResult::Found
         }
         Ok(None) => {
-            debug!(namespace, name, "a pod that was here is not in the cloud");
+            debug!(namespace, name, "pod no longer exists in the cloud");
             LookupResult::NotFound
         }
         Err(error) => {
@@ -160,7 +157,7 @@ async fn look_up(
                 namespace,
                 name,
                 error = &error as &dyn std::error::Error,
-                "it is asked for again"
+                "failed to fetch a lost pod; retrying"
             );
             LookupResult::NoAnswer
         }

@@ -105,7 +105,7 @@ pub(crate) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>, eve
         if let Err(error) = lost_containers::trigger_pods(deps.lost_containers_deps()).await {
             tracing::debug!(
                 error = &error as &dyn std::error::Error,
-                "strays are looked for later"
+                "failed to look for lost containers; retrying"
             );
         }
         let wait = match sweep(&deps, &mut kept).await {
@@ -115,7 +115,7 @@ pub(crate) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>, eve
             }
             Ok(SweepResult::FilesLeft) => backoff.next(1.0),
             Err(error) => {
-                error.log("orphans are looked for later");
+                error.log("look for orphans; retrying");
                 backoff.next(1.0)
             }
         };
@@ -227,7 +227,7 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
             tracing::info!(
                 uid,
                 sandboxes = sandboxes.len(),
-                "removing what a pod that is gone left behind"
+                "removing sandboxes of a deleted pod"
             );
             let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
             while let Err(error) = stop_and_remove(&task.runtime, &sandboxes, &containers).await {

@@ -74,14 +74,14 @@ pub(crate) async fn run(keeper: Arc<Keeper>, mut progress: watch::Receiver<Progr
         loop {
             warn(
                 keeper.clean_containers(false).await,
-                "containers that have ended are removed later",
+                "remove ended containers; retrying",
             );
             tokio::time::sleep(keeper.limits.container_period).await;
         }
     };
     let logs = async {
         loop {
-            warn(keeper.rotate().await, "logs are rotated later");
+            warn(keeper.rotate().await, "rotate container logs; retrying");
             tokio::time::sleep(keeper.limits.log_interval).await;
         }
     };
@@ -132,7 +132,7 @@ impl Keeper {
     pub(crate) async fn free_all(&self) {
         warn(
             self.clean_containers(true).await,
-            "containers that have ended stay on a full disk",
+            "remove ended containers from a full disk",
         );
         let mut image_records = self.image_records.lock().await;
         let freed = async {
@@ -141,7 +141,7 @@ impl Keeper {
             Ok(self.remove(candidates, u64::MAX).await)
         };
         match freed.await {
-            Ok(freed) => tracing::info!(bytes = freed, "images that nobody uses are removed"),
+            Ok(freed) => tracing::info!(bytes = freed, "unused images removed"),
             Err(error) => warn(Err(error), "images stay on a full disk"),
         }
     }
@@ -193,7 +193,7 @@ impl Keeper {
             return false;
         };
         match &error {
-            ImagesError::Runtime(error) => error.log("failed to clean up images"),
+            ImagesError::Runtime(error) => error.log("clean up images"),
             error => tracing::warn!(
                 error = error as &dyn std::error::Error,
                 "failed to clean up images"
@@ -237,7 +237,7 @@ impl Keeper {
             return Ok(());
         };
         let percent = disk.percent();
-        tracing::info!(percent, wanted, "the disk of images is filling up");
+        tracing::info!(percent, wanted, "image disk is filling up");
         let freed = self
             .remove(image_records.candidates(&self.limits, now), wanted)
             .await;
@@ -285,11 +285,7 @@ impl Keeper {
             }
             match self.deps.runtime.remove_image(&image.id).await {
                 Ok(()) => {
-                    tracing::info!(
-                        image = image.id,
-                        bytes = image.size,
-                        "an image that nobody uses is removed"
-                    );
+                    tracing::info!(image = image.id, bytes = image.size, "unused image removed");
                     freed = freed.saturating_add(image.size);
                 }
                 Err(error) => {

@@ -67,7 +67,7 @@ impl Keeper {
             logs::rename_back(&renamed, &log.path).map_err(|error| with_causes(&error))?;
             return Err(error.to_string());
         }
-        tracing::debug!(container = log.container, path = %log.path.display(), "a log is rotated");
+        tracing::debug!(container = log.container, path = %log.path.display(), "container log rotated");
         Ok(())
     }
 }

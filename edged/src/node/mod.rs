@@ -162,7 +162,7 @@ impl Reporter<'_> {
             tracing::info!(
                 node = self.description.name,
                 addresses,
-                "the node has other addresses"
+                "addresses of the node changed"
             );
             // If the channel is full, each pod is synced a little later anyway.
             let _ = self.triggers.try_send(Trigger::All);
@@ -212,7 +212,7 @@ impl Reporter<'_> {
                 tracing::info!(
                     node = self.description.name,
                     addresses = wanted,
-                    "the cloud gives pods these addresses"
+                    "pod CIDR assigned by the cloud"
                 );
                 self.pod_cidr = wanted;
             }
@@ -254,7 +254,7 @@ impl Reporter<'_> {
                 let status = self.description.status(&NodeStatus::default(), health, now);
                 let node = self.description.node(status.clone());
                 let made = self.api.create(&PostParams::default(), &node).await?;
-                tracing::info!(node = name, "registered");
+                tracing::info!(node = name, "node registered");
                 // An API may drop the status of a created object.
                 let stored = made.status.clone().unwrap_or_default();
                 let complete = !status::differs(&stored, &status);

@@ -90,7 +90,7 @@ where
             Err(error) => {
                 tracing::debug!(
                     error = &error as &dyn std::error::Error,
-                    "no events: lists are compared"
+                    "cannot subscribe to container events; polling instead"
                 );
             }
         }
@@ -130,7 +130,7 @@ async fn forward_events(
             Ok(Some(event)) => event,
             Ok(None) => return FollowEnd::Stream,
             Err(status) => {
-                tracing::debug!(%status, "the stream of events broke: lists are compared");
+                tracing::debug!(%status, "stream of container events interrupted; polling instead");
                 return FollowEnd::Stream;
             }
         };
@@ -251,7 +251,7 @@ impl Relister<'_> {
             tokio::select! {
                 () = tokio::time::sleep(wait) => continue,
                 () = self.groups.removed() => {
-                    tracing::debug!("a control group has gone: the runtime's lists are compared");
+                    tracing::debug!("control group removed; listing containers");
                     self.relist_interval.group_gone(Instant::now());
                 }
                 () = self.deps.runtime_changed.notified() => self.relist_interval.state_changed(Instant::now()),
@@ -268,7 +268,7 @@ impl Relister<'_> {
         if !error.is_unreachable() {
             return tracing::debug!(
                 error = error as &dyn std::error::Error,
-                "the runtime is not listed"
+                "failed to list containers"
             );
         }
         if let Some(times) = self.faults.count("away", now()) {

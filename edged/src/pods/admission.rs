@@ -156,7 +156,12 @@ impl Admitter {
                 pod.metadata.name.as_deref(),
                 pod.metadata.namespace.as_deref(),
             );
-            warn!(pod = name, namespace, "{message}");
+            warn!(
+                pod = name,
+                namespace,
+                reason = message,
+                "annotation ignored"
+            );
             self.deps.events.pod(
                 pod,
                 EventType::Warning,

@@ -62,7 +62,7 @@ pub(super) async fn post_start(
             tracing::info!(
                 pod = pod.metadata.name,
                 container = container.name,
-                why,
+                reason = why,
                 "postStart hook failed"
             );
             // The reason may contain secrets.
@@ -128,7 +128,7 @@ impl PreStop {
             tracing::info!(
                 pod = pod.metadata.name,
                 container = name,
-                why,
+                reason = why,
                 "preStop hook failed"
             );
             let text = "PreStopHook failed".to_owned();

@@ -51,8 +51,8 @@ pub(super) async fn create(
             {
                 tracing::warn!(
                     namespace = pod.metadata.namespace,
-                    pod = pod.metadata.name,
-                    "{message}"
+                    pod = pod.metadata.name, %error,
+                    "failed to create pod sandbox"
                 );
             }
             let waiting = Waiting::new("ContainerCreating", message);

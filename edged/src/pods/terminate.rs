@@ -58,7 +58,10 @@ pub(super) async fn terminate(
     match report(context, pod, identity, &inputs).await {
         // The last status of a pod that was deleted by force need not be stored.
         Err(error) if forced => {
-            tracing::debug!(error = &error as &dyn std::error::Error, "no last status")
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "failed to report the last status of a pod"
+            )
         }
         other => other?,
     }

@@ -25,7 +25,7 @@ pub(crate) async fn usages(
 ) -> Vec<(Arc<Pod>, Option<PodUsage>)> {
     let (containers, sandboxes) = tokio::join!(runtime.container_stats(), runtime.sandbox_stats());
     let containers = containers.unwrap_or_else(|error| {
-        error.log("what pods use is not known in full");
+        error.log("measure all pods");
         Vec::new()
     });
     // Not every runtime reports sandboxes.

@@ -76,9 +76,9 @@ impl CallError {
     /// that need it.
     pub(crate) fn log(&self, what: &str) {
         if self.is_unreachable() {
-            tracing::debug!("{what}: the container runtime is away");
+            tracing::debug!("failed to {what}: container runtime not responding");
         } else {
-            tracing::warn!(error = self as &dyn std::error::Error, "{what}");
+            tracing::warn!(error = self as &dyn std::error::Error, "failed to {what}");
         }
     }
 

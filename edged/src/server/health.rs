@@ -128,13 +128,13 @@ impl Check {
     fn of_part(vital: &PartHealth) -> Self {
         let fault = |(at, spent): (&str, Duration)| {
             format!(
-                "its loop `{at}` has been at one thing for {} s; the part is started anew if it hangs",
+                "its loop `{at}` has not advanced for {} s; the part is restarted if it hangs",
                 spent.as_secs()
             )
         };
         let note = match vital.restarts {
             0 => String::new(),
-            times => format!(" (it hung and was started anew: {times})"),
+            times => format!(" (restarts after a hang: {times})"),
         };
         Self {
             name: vital.part,
@@ -152,7 +152,7 @@ impl Check {
         };
         let unread = (damaged > 0).then(|| {
             format!(
-                "stored objects are damaged; those of the cloud are asked of it anew when it is connected: {}{more}",
+                "stored objects are damaged; those of the cloud are requested again when it is connected: {}{more}",
                 names.join(", ")
             )
         });

@@ -105,14 +105,14 @@ pub(crate) async fn run(
                 hosts.and_then(|hosts| hosts.check(request.uri(), request.headers()).err());
             Ok::<_, Infallible>(match refused {
                 Some(HostError { code, why }) => {
-                    text(code, format!("{why}; ask for it by a loopback address\n"))
+                    text(code, format!("{why}; use a loopback address\n"))
                 }
                 None => pages.answer(request.method(), request.uri()).await,
             })
         }
     });
     let server = serve::Server::bind(address, None, service).await?;
-    tracing::info!(address = %server.local_addr(), "serves health, pods and metrics");
+    tracing::info!(address = %server.local_addr(), "server for health, pods and metrics listening");
     server.run(shutdown).await;
     Ok(())
 }
@@ -354,5 +354,8 @@ fn stats_error(error: &super::stats::Error) -> Response<Body> {
 }
 
 fn log(error: &super::stats::Error) {
-    tracing::debug!(error = error as &dyn std::error::Error, "no figures");
+    tracing::debug!(
+        error = error as &dyn std::error::Error,
+        "failed to read resource usage"
+    );
 }

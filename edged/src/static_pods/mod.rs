@@ -132,7 +132,7 @@ async fn create(deps: &Deps, pod: &Pod) -> Result<(), String> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let api = Api::<Pod>::namespaced(deps.client.clone(), namespace);
     match api.create(&PostParams::default(), pod).await {
-        Ok(_) => tracing::info!(namespace, name = pod.metadata.name, "a static pod begins"),
+        Ok(_) => tracing::info!(namespace, name = pod.metadata.name, "static pod started"),
         // It was created just now; the next sync sees it.
         Err(kube::Error::Api(answer)) if answer.code == 409 => {}
         Err(error) => return Err(api_message(&error)),
@@ -166,7 +166,7 @@ async fn delete(deps: &Deps, pod: &Pod) -> Result<(), String> {
         Ok(_) => tracing::info!(
             namespace,
             name,
-            "a static pod ends: its file is gone or another"
+            "static pod stopped: its file was deleted or replaced"
         ),
         Err(kube::Error::Api(answer)) if answer.code == 404 || answer.code == 409 => {}
         Err(error) => return Err(api_message(&error)),
@@ -181,7 +181,7 @@ fn report(deps: &Deps, path: &Path, files: &Files, reported: &mut BTreeMap<Strin
         .iter()
         .filter(|(file, why)| reported.get(*file) != Some(why))
     {
-        tracing::warn!(folder = %path.display(), file, why, "static pod manifest invalid; ignored");
+        tracing::warn!(folder = %path.display(), file, error = why, "static pod manifest invalid; ignored");
         let text = format!("Static pod manifest {file} is not taken: {why}");
         deps.events.node(
             &deps.node_name,

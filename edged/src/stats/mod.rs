@@ -53,7 +53,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Runtime(#[from] CallError),
     /// The runtime did not answer in time.
-    #[error("the container runtime has not said within {} s what its containers use; is it overloaded?", RUNTIME_TIMEOUT.as_secs())]
+    #[error("the container runtime did not report the usage of its containers within {} s; is it overloaded?", RUNTIME_TIMEOUT.as_secs())]
     Timeout,
 }
 

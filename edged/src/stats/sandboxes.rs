@@ -59,7 +59,7 @@ impl Stats {
                 Err(error) => {
                     tracing::debug!(
                         error = &error as &dyn std::error::Error,
-                        "the kernel is asked what pods use"
+                        "failed to read pod usage from the runtime; reading control groups"
                     );
                     cache.refused = Some(Instant::now());
                 }

@@ -39,7 +39,7 @@ pub(crate) enum Error {
     },
     /// Directories are nested too deeply.
     #[error(
-        "{0} is too deep below its volume to be given to the pod's fsGroup; take fsGroup out, or tidy up"
+        "{0} is too deep below its volume to be assigned to the pod's fsGroup; remove fsGroup, or reduce the depth"
     )]
     TooDeep(PathBuf),
     /// A name or path leads out of the volume.
@@ -59,8 +59,7 @@ pub(crate) enum Error {
     NoVolume(String),
     /// A mount in a pod's directory cannot be unmounted.
     #[error(
-        "{path} is mounted in the directory of a pod that is gone, and cannot be unmounted; unmount it, or run the agent \
-         with the right to (CAP_SYS_ADMIN)"
+        "cannot unmount {path} in the directory of a deleted pod; unmount it, or run the agent with CAP_SYS_ADMIN"
     )]
     Mounted {
         /// The path.

@@ -175,7 +175,7 @@ impl PayloadBuilder<'_> {
                         .and_modify(|file| file.user = self.user);
                 }
                 Some(Err(why)) => return Err(fail(why)),
-                None => return Err(fail("it was not asked for")),
+                None => return Err(fail("it was not requested")),
             }
         }
         Ok(())

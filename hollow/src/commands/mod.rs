@@ -57,7 +57,7 @@ pub fn run(cli: Cli) -> ExitCode {
 
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     let throttle = log::init(cli.log_filter(), cli.log_format)
-        .context("the log filter is none; write LEVEL or MODULE=LEVEL")?;
+        .context("invalid log filter; write LEVEL or MODULE=LEVEL")?;
     if cli.log_format == LogFormat::Json {
         set_hook(Box::new(|panic| {
             log::report_panic(panic);

@@ -182,7 +182,7 @@ async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     .await
     .unwrap_err();
     assert!(
-        text(&refused).contains("not among those given"),
+        text(&refused).contains("encrypted with an unknown key"),
         "{}",
         text(&refused)
     );

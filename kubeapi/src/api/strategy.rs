@@ -79,7 +79,7 @@ pub trait Strategy: Send + Sync + 'static {
         _body: RequestBody,
     ) -> Result<Response<Body>, StatusError> {
         Err(StatusError::not_implemented(
-            "this API answers no reviews; ask the cloud's API",
+            "this API does not support reviews; use the cloud's API",
         ))
     }
 
@@ -91,7 +91,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// Issues a token for the service account of a request for `serviceaccounts/<name>/token`.
     async fn request_token(&self, _api: &Api, _call: &Call) -> Result<Response<Body>, StatusError> {
         Err(StatusError::not_implemented(
-            "no issuer of service account tokens is configured; ask the cloud's API",
+            "no issuer of service account tokens is configured; use the cloud's API",
         ))
     }
 

@@ -88,7 +88,7 @@ pub(crate) async fn answer(
         match result {
             Ok(()) => lines.push_str(&format!("[+]{check} ok\n")),
             Err(why) => {
-                tracing::debug!(check, why, "a health check failed");
+                tracing::debug!(check, reason = why, "health check failed");
                 // as there: whoever may not log in learns which, and not why
                 lines.push_str(&format!("[-]{check} failed: reason withheld\n"));
                 failed.push(check);

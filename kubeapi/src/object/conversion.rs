@@ -53,7 +53,7 @@ fn served_value(kind: &Kind, mut value: Value) -> Value {
         if schema.fill_defaults(&mut value).is_err() {
             tracing::debug!(
                 kind = kind.kind,
-                "defaults of a stored object are too large and not all filled in"
+                "defaults of a stored object too large; some are omitted"
             );
         }
     }

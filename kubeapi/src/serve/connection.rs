@@ -96,7 +96,7 @@ pub(super) async fn serve<S>(
     let accepted = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = deps.tasks.ended() => return,
-        () = slot.evicted() => return tracing::debug!(%address, "a TLS handshake made room for others"),
+        () = slot.evicted() => return tracing::debug!(%address, "TLS handshake evicted: limit reached"),
         accepted = timeout(deps.limits.handshake, tls.accept(stream)) => accepted,
     };
     match accepted {
@@ -104,8 +104,8 @@ pub(super) async fn serve<S>(
             let identity = peer::identity(stream.get_ref().1);
             http(stream, connection(slot, identity), deps).await;
         }
-        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-        Err(_) => tracing::debug!("a TLS handshake took too long"),
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake timed out"),
     }
 }
 
@@ -154,9 +154,9 @@ where
         ended = serving.as_mut() => Some(ended),
         () = tasks.ended() => None,
         // what it was at is cut off: there is nothing, or it is not read
-        () = connection.slot.evicted() => return tracing::debug!("a connection made room for others"),
+        () = connection.slot.evicted() => return tracing::debug!("connection evicted: limit reached"),
         why = overdue(&connection, &limits) => {
-            tracing::debug!(why, "a connection is closed");
+            tracing::debug!(reason = why, "connection closed");
             None
         }
     };
@@ -171,7 +171,7 @@ where
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
+        tracing::debug!(%error, "connection lost");
     }
 }
 

@@ -207,7 +207,7 @@ async fn accept(
                 if let Some(times) =
                     refusals.count(&format!("{}: {full}", peer.ip()), Instant::now())
                 {
-                    tracing::warn!(%peer, times, %full, "connection closed: limit reached");
+                    tracing::warn!(%peer, times, limit = %full, "connection closed: limit reached");
                 }
                 None
             }

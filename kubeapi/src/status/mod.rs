@@ -523,7 +523,7 @@ impl From<PatchError> for StatusError {
             PatchError::UnsupportedMediaType { accepted } => Self::unsupported_media_type(accepted),
             PatchError::Unprocessable(why) => {
                 // the real server keeps this to itself
-                tracing::debug!(%why, "a patch does not fit its object");
+                tracing::debug!(error = %why, "failed to apply a patch");
                 Self::unprocessable(message)
             }
         }

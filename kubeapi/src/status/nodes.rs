@@ -7,9 +7,7 @@ use super::StatusError;
 impl StatusError {
     /// 429: as many streams as there may be.
     pub fn too_many_streams(why: &str) -> Self {
-        let message = format!(
-            "{why}, which is the most that there may be; end one of them, or try again later"
-        );
+        let message = format!("{why}, which is the limit; close one of them, or try again later");
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
         error.details.insert("retryAfterSeconds".into(), 1.into());
         error

@@ -19,7 +19,7 @@ pub(super) fn stream_started(
         &target.namespace,
         &target.name,
     );
-    tracing::info!(target: "audit", user, what, kind, namespace, name, container, command, "a stream begins");
+    tracing::info!(target: "audit", user, what, kind, namespace, name, container, command, "stream opened");
 }
 
 /// Reports whether the value after an option of this name may be a secret.

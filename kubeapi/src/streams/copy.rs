@@ -71,7 +71,7 @@ pub(super) async fn both(one: impl AsyncRead + AsyncWrite, other: impl AsyncRead
         // what has come by then has been written
         _ = pump(other_reads, &mut one_writes, &idle) => {}
         _ = pump(one_reads, &mut other_writes, &idle) => {}
-        () = idle.passed() => tracing::debug!("a stream on which nothing comes is closed"),
+        () = idle.passed() => tracing::debug!("idle stream closed"),
     }
     let farewell = async { tokio::join!(one_writes.shutdown(), other_writes.shutdown()) };
     // whoever has gone needs none

@@ -71,7 +71,7 @@ impl Streams {
         drop(incoming);
         tasks.spawn(async move {
             if let Err(error) = driver.run().await {
-                tracing::debug!(%error, "a stream to a node broke off");
+                tracing::debug!(%error, "stream to a node lost");
             }
         });
         let error = session
@@ -164,9 +164,9 @@ pub(super) async fn run(io: ClientIo, protocol: Protocol, streams: Streams, node
             // the client answers to the end, and reads what is before it
             let _ = timeout(websocket::CLOSE_TIMEOUT, heard).await;
         }
-        () = &mut heard => tracing::debug!("a client has left a command"),
+        () = &mut heard => tracing::debug!("client disconnected from a command"),
         () = fed => {}
-        () = idle.passed() => tracing::debug!("a command on which nothing comes is left"),
+        () = idle.passed() => tracing::debug!("idle command disconnected"),
     }
     session.close().await;
 }
@@ -294,7 +294,9 @@ async fn listen(
         let (channel, data) = match protocol.read(message) {
             Ok(Some(read)) => read,
             Ok(None) => continue,
-            Err(why) => return tracing::debug!(why = why.0, "a client sends what cannot be read"),
+            Err(why) => {
+                return tracing::debug!(error = why.0, "malformed data of a client ignored");
+            }
         };
         match channel {
             STDIN if !data.is_empty() => pass(Input::Bytes(data), input, out).await,
@@ -307,7 +309,7 @@ async fn listen(
             CLOSE if protocol.can_close => match data[..] {
                 [STDIN] => pass(Input::End, input, out).await,
                 [channel] if channel <= RESIZE => {}
-                _ => return tracing::debug!("a client ends a channel that there is not"),
+                _ => return tracing::debug!("close of an unknown channel ignored"),
             },
             _ => {}
         }

@@ -147,7 +147,7 @@ impl Client {
             match upgrade.await {
                 Ok(io) => work(TokioIo::new(io)).await,
                 Err(error) => {
-                    tracing::debug!(%error, "a client left before its connection was upgraded")
+                    tracing::debug!(%error, "client disconnected before the upgrade")
                 }
             }
         });

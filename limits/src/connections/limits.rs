@@ -26,7 +26,7 @@ impl std::fmt::Display for Full {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Address => "this address has as many connections as one may have",
-            Self::Server => "there are as many connections as there may be",
+            Self::Server => "the limit of connections is reached",
         })
     }
 }

@@ -24,7 +24,7 @@ impl Core {
                     .is_some_and(|session| session.expiry == 0)
             {
                 return Err(Fault::protocol(
-                    "a session that was to end with its connection cannot be kept",
+                    "a session that ends with its connection cannot be stored",
                 ));
             }
             self.set_expiry(id, expiry.min(self.limits.session_expiry));

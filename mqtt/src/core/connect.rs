@@ -189,7 +189,7 @@ impl Core {
 
     /// Ends an older connection with the same client identifier, and its session too if the client wants a clean one.
     fn take_over(&mut self, id: u64, clean: bool) {
-        let said = "the same client identifier connected anew";
+        let said = "the same client identifier connected again";
         self.write(id, |connection| {
             connection.disconnect(Reason::SessionTakenOver, said)
         });
@@ -253,7 +253,7 @@ pub(crate) fn effective_keep_alive(asked: u16, longest: u16) -> u16 {
 fn random_name() -> Result<Arc<str>, Fault> {
     let mut bytes = [0; 12];
     let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| Fault::new(Reason::Unspecified, "no client identifier could be made"))?;
+    filled.map_err(|_| Fault::new(Reason::Unspecified, "cannot create a client identifier"))?;
     let mut name = String::from("auto-");
     for byte in bytes {
         // Writing to a string cannot fail.

@@ -197,7 +197,7 @@ impl Core {
         }
         if !self.retained.keep(Arc::clone(message), holder) {
             Counters::count(&self.counters.refused);
-            tracing::warn!(topic = %message.topic, "no room to retain the message; raise the limit or delete some");
+            tracing::warn!(topic = %message.topic, "cannot retain a message: limit reached; raise the limit or delete retained messages");
             return;
         }
         if message.expires.is_some() {

@@ -41,7 +41,7 @@ impl Core {
             let victim = self.least_used(|session| session.peer == crowd);
             (
                 victim.or_else(|| self.least_used(|_| true)),
-                "as many sessions as there may be, all of them in use",
+                "limit of sessions reached, all in use",
             )
         } else {
             return Ok(());
@@ -80,7 +80,7 @@ impl Core {
         if let Some(session) = self.sessions.get(&id)
             && let Some(times) = self.told.count("evicted", Instant::now())
         {
-            tracing::warn!(client = %session.who.client, times, "a session without its client made room for a new one");
+            tracing::warn!(client = %session.who.client, times, "session of a disconnected client evicted: limit of sessions reached");
         }
         self.end_session(id);
     }

@@ -59,7 +59,7 @@ impl Core {
                 self.timers.sweep(now);
             }
             if !self.retained.keep(Arc::clone(&message), None) {
-                tracing::warn!(topic = %message.topic, "a retained message is beyond the bound, which is lower than it was");
+                tracing::warn!(topic = %message.topic, "retained message dropped: the limit is lower than before");
             }
         }
     }

@@ -72,7 +72,7 @@ impl ConnectionContext {
     /// Logs a fault, unless it was logged just before.
     fn warn(&self, what: &str) {
         if let Some(times) = self.faults.lock().count(what, Instant::now()) {
-            tracing::warn!(times, "a connection is closed: {what}");
+            tracing::warn!(times, reason = what, "connection closed");
         }
     }
 }
@@ -178,7 +178,7 @@ async fn serve(context: ConnectionContext, tls: Option<Acceptor>, stream: TcpStr
     };
     let accepted = tokio::select! {
         // Cancel-safe: an unfinished handshake is simply closed.
-        () = from.slot.evicted() => return tracing::debug!("a TLS handshake made room for others"),
+        () = from.slot.evicted() => return tracing::debug!("TLS handshake evicted: limit reached"),
         accepted = timeout(context.limits.connect_timeout, tls.0.accept(stream)) => accepted,
     };
     match accepted {
@@ -188,6 +188,6 @@ async fn serve(context: ConnectionContext, tls: Option<Acceptor>, stream: TcpStr
             connection::run(&context, (id, from), name, reader, writer).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
-        Err(_) => tracing::debug!("TLS handshake took too long"),
+        Err(_) => tracing::debug!("TLS handshake timed out"),
     }
 }

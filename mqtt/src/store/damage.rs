@@ -97,7 +97,7 @@ pub(super) async fn set_aside(path: &Path) -> io::Result<PathBuf> {
 /// Returns a row's content; `None` if it cannot be read.
 pub(super) fn readable<T>(table: &str, row: Result<T, sqlx::Error>) -> Option<T> {
     row.inspect_err(
-        |error| warn!(table, %error, "a row of the database of MQTT sessions cannot be read and is left out"),
+        |error| warn!(table, %error, "failed to read a row of the MQTT session database; row skipped"),
     )
     .ok()
 }

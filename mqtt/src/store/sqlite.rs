@@ -56,7 +56,7 @@ impl SqliteStore {
                 })?;
                 warn!(
                     damaged = %aside.display(), error = &error as &dyn std::error::Error,
-                    "the database of MQTT sessions was damaged and is set aside; the broker begins with an empty one"
+                    "database of MQTT sessions damaged and set aside; starting with an empty database"
                 );
                 Self::open_and_load(path).await
             }
@@ -147,7 +147,7 @@ impl SqliteStore {
     pub(crate) async fn load(&mut self) -> Result<Saved, StoreError> {
         self.read()
             .await
-            .map_err(StoreError::at("read what is kept"))
+            .map_err(StoreError::at("read the stored sessions"))
     }
 
     async fn read(&mut self) -> Result<Saved, sqlx::Error> {

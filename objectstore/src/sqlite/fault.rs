@@ -85,7 +85,7 @@ fn cure_of_code(extended: u32) -> &'static str {
         // SQLITE_FULL
         13 => "its disk is full: free some space",
         // SQLITE_TOOBIG
-        18 => "the object is too big: make it smaller",
+        18 => "the object is too large; reduce its size",
         _ => "see the cause",
     }
 }

@@ -112,7 +112,7 @@ impl Inspection {
             health.sealed += u64::from(value.first() == Some(&super::seal::MARK));
             let fault = match object(self.seal.as_ref(), key(&row)?, &row) {
                 Ok(Ok(object)) if object.revision > health.revision => {
-                    Some((object.key, "it is newer than the whole".to_owned()))
+                    Some((object.key, "it is newer than the database".to_owned()))
                 }
                 Ok(Ok(_)) => None,
                 Ok(Err(DamagedObject { key, damage, .. })) => Some((key, damage.to_string())),

@@ -68,7 +68,7 @@ pub(super) async fn open(
     let created = create_private(path).await;
     let is_new = created.map_err(|error| ("open or create the file", sqlx::Error::Io(error)))?;
     if header::is_damaged(path).await {
-        let damaged = "it is no database, or its header or that of its log is damaged".to_owned();
+        let damaged = "not a database, or its header or that of its log is damaged".to_owned();
         return Err(("open the database", sqlx::Error::Protocol(damaged)));
     }
     let options = SqliteConnectOptions::new()

@@ -85,10 +85,10 @@ impl SqliteStore {
             for earlier in [&new, &whole] {
                 remove(earlier)
                     .await
-                    .map_err(failed("remove what an earlier repair has left"))?;
+                    .map_err(failed("remove leftovers of an earlier repair"))?;
             }
             let copied = copy(path, &new, (seal, amend), &mut repaired).await;
-            copied.map_err(|error| fault.at("copy what can be read", error))?;
+            copied.map_err(|error| fault.at("copy the readable objects", error))?;
             let written = async {
                 fs::File::open(&new).await?.sync_all().await?;
                 // from now on it is complete, and counts where the damaged one is out of the way

@@ -94,7 +94,7 @@ impl Reserve {
             return false;
         }
         if self.is_released {
-            info!(reserve = %self.path.display(), bytes = self.bytes, "the store has its reserve again");
+            info!(reserve = %self.path.display(), bytes = self.bytes, "reserve of the store restored");
         }
         self.is_released = false;
         true

@@ -89,7 +89,7 @@ fn a_configuration_with_a_typo_is_named_with_its_line() {
     let said = load(directory.path(), "kind: EdgeCore\n\tmodules: {}\n");
     assert_eq!(
         said,
-        "DIR/edgecore.yaml is not YAML: line 2: a tab stands in the indentation; indent with spaces"
+        "DIR/edgecore.yaml is not YAML: line 2: a tab in the indentation; indent with spaces"
     );
 }
 

@@ -283,7 +283,7 @@ async fn kubectl_reads_on_the_node_without_the_cloud() {
     assert!(
         complains(&kubectl, "get cm never-seen")
             .await
-            .contains("is not held on this node")
+            .contains("is not stored on this node")
     );
 
     world.start_cloud().await;

@@ -104,7 +104,7 @@ async fn a_token_for_one_node_is_good_for_that_one_and_as_often_as_it_says() {
         .enrol(&world, &token, "edge-1", &Csr::for_node("edge-1").unwrap())
         .await;
     assert_eq!(
-        (status, text(&said).contains("as often as it may be")),
+        (status, text(&said).contains("reached its number of uses")),
         (401, true),
         "{}",
         text(&said)

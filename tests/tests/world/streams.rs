@@ -153,7 +153,7 @@ async fn a_tunnel_is_for_the_node_that_the_certificate_names_and_for_nobody_else
     let newer = Caller::node(&world, "edge-1").await;
     let said = dial(&world, &node, &name("edge-1")).await;
     assert!(
-        said.starts_with("HTTP/1.1 403 ") && said.contains("taken back"),
+        said.starts_with("HTTP/1.1 403 ") && said.contains("revoked"),
         "{said}"
     );
     let said = dial(&world, &newer, &name("edge-1")).await;

@@ -101,7 +101,7 @@ pub enum FrameError {
     #[error("a number in the frame's head is too large")]
     Number,
     /// The type is unknown; KubeEdge ignores such frames.
-    #[error("there is no frame of type {0}")]
+    #[error("unknown frame type {0}")]
     Kind(u64),
     /// The data is larger than [`MAX_DATA`].
     #[error("the frame has {0} bytes of data")]

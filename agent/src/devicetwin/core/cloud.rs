@@ -332,7 +332,7 @@ impl Core {
             return;
         };
         for why in faults {
-            warn!(device = %id, why, "cannot apply a desired value; correct the device's object");
+            warn!(device = %id, error = why, "cannot apply a desired value; correct the device's object");
         }
         if !outcome.document.is_empty() {
             let event = self.event("", now);

@@ -284,7 +284,7 @@ impl Core {
             warn!(
                 device = %id,
                 property,
-                "property not in spec.properties of the device; value stored on this node only"
+                "cannot report an undeclared property to the cloud; add it to spec.properties of the device"
             );
         }
         batch

@@ -266,8 +266,7 @@ impl Core {
         let event_id = read::<Event>(payload)
             .map(|question| question.event_id)
             .unwrap_or_default();
-        let reason = "this node gives no credentials over MQTT; users of its broker stand in \
-                      modules.eventBus.internalAccess.passwordFile";
+        let reason = "this node issues no credentials over MQTT; the users of its broker are in modules.eventBus.internalAccess.passwordFile";
         batch.counts.push(RequestOutcome::Bad);
         let refusal = Refusal {
             event: self.event(&event_id, now),

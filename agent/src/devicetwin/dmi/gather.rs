@@ -130,7 +130,7 @@ impl Gatherer {
             .as_ref()
             .and_then(|model| catalogue.models.get_key_value(model));
         if found.is_none() {
-            debug!(%id, "a device waits for its model");
+            debug!(%id, "device waits for its model");
         }
         found.map(|(model, revision)| (model.clone(), *revision))
     }

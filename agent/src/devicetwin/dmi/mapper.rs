@@ -40,7 +40,7 @@ impl Mapper {
             if !is_length || value.contains(char::is_control) {
                 let shown = printable_short(value);
                 return Err(format!(
-                    "mapper.{what} is {shown:?}; give {least} to {MAX_NAME_BYTES} characters without control characters"
+                    "mapper.{what} is {shown:?}; use {least} to {MAX_NAME_BYTES} characters without control characters"
                 ));
             }
         }

@@ -132,7 +132,7 @@ impl MapperSync {
         }
         if count > 0 {
             let mapper = &self.registered.mapper;
-            debug!(mapper = mapper.name, count, took = ?begun.elapsed(), "a mapper was told of its devices");
+            debug!(mapper = mapper.name, count, took = ?begun.elapsed(), "devices sent to a mapper");
         }
         round
     }
@@ -142,7 +142,7 @@ impl MapperSync {
         let mapper = &self.registered.mapper.name;
         match failure {
             CallError::Unreachable(_) => {
-                info!(mapper, %failure, "devices wait for their mapper");
+                info!(mapper, error = %failure, "mapper not reachable; its devices are sent later");
                 true
             }
             CallError::Refused(_) | CallError::NotSent(_) => {
@@ -151,7 +151,7 @@ impl MapperSync {
                     self.synced.forget(step);
                 }
                 if self.refused.insert(step.id().clone()) {
-                    warn!(mapper, object = %step.id(), %failure, "failed to send device or model to mapper");
+                    warn!(mapper, object = %step.id(), error = %failure, "failed to send device or model to mapper");
                 }
                 false
             }
@@ -175,7 +175,7 @@ impl MapperSync {
     async fn execute(&self, step: &Step) -> Result<(), CallError> {
         let unreadable =
             |error: ObjectError| CallError::NotSent(format!("it cannot be read: {error}"));
-        let gone = || CallError::NotSent("it, or the model of it, has gone".to_owned());
+        let gone = || CallError::NotSent("the device or its model no longer exists".to_owned());
         match step {
             Step::CreateModel(id) | Step::UpdateModel(id) => {
                 let model = self

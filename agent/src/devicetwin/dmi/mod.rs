@@ -82,7 +82,7 @@ pub enum Error {
     #[error("the server for mappers has failed")]
     Serve(#[from] tonic::transport::Error),
     /// The task that sends mappers their devices has panicked: a defect of this program.
-    #[error("mappers are not told of their devices any more; please report this with the log")]
+    #[error("devices are no longer sent to mappers; please report this with the log")]
     MapperSync(#[source] JoinError),
 }
 

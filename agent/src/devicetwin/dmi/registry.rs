@@ -32,7 +32,7 @@ pub(super) enum RegisterError {
     #[error("{most} mappers serve on this node, and no more are taken; stop one of them", most = MAX_MAPPERS)]
     Full,
     /// The store failed.
-    #[error("the registration could not be kept: {0}; register again")]
+    #[error("failed to store the registration: {0}; register again")]
     Store(#[from] StoreError),
 }
 
@@ -193,7 +193,7 @@ impl Registry {
             info!(
                 name = mapper.name,
                 protocol = mapper.protocol,
-                "a mapper is not there and makes room for another"
+                "absent mapper removed: limit of mappers reached"
             );
             let key = Key::new(resource(), "", mapper.protocol.as_str());
             self.store

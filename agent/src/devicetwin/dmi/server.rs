@@ -87,7 +87,7 @@ impl DeviceManager {
             socket,
             ..
         } = &mapper;
-        info!(name, protocol, socket = %socket.display(), devices = answer.device_list.len(), "a mapper registers");
+        info!(name, protocol, socket = %socket.display(), devices = answer.device_list.len(), "mapper registered");
         self.registry
             .register(mapper, synced)
             .await
@@ -113,7 +113,7 @@ impl DeviceManager {
             .report(&device, readings)
             .await
             .map_err(|refused| {
-                debug!(%device, %refused, "a mapper's report is refused");
+                debug!(%device, %refused, "report of a mapper rejected");
                 report::status(refused)
             })?;
         Ok(Response::new(ReportDeviceStatusResponse {}))

@@ -141,9 +141,7 @@ fn validate<'a>(
             _ if rules.declares(name) => Err(format!(
                 "{name} is declared by the device and cannot be deleted"
             )),
-            None => Err(format!(
-                "{name} cannot be deleted: there is no such property"
-            )),
+            None => Err(format!("{name} cannot be deleted: no such property")),
             Some(property) if !property.optional => {
                 Err(format!("{name} cannot be deleted: it is not optional"))
             }

@@ -191,7 +191,7 @@ impl DeviceStore {
         self.0.commit(writes).await?;
         info!(
             devices = devices.len(),
-            "the devices of EdgeCore's database are taken over"
+            "devices imported from EdgeCore's database"
         );
         Ok(())
     }

@@ -87,8 +87,7 @@ pub enum DialError {
     ),
     /// The server belongs to another cloud.
     #[error(
-        "what answers at {0} is another cloud than the one that this node joined: its certificate is not of the CA that this node \
-         trusts; if the cloud was set up anew, run `edge-agent reset` and join again"
+        "the server at {0} is not the cloud that this node joined: this node does not trust the CA of its certificate; if the cloud was reinstalled, run `edge-agent reset` and join again"
     )]
     OtherCloud(String, #[source] std::io::Error),
     /// The server refused the upgrade.

@@ -86,7 +86,7 @@ pub(super) fn load(config: &Config) -> Result<Option<Credentials>, EnrollError> 
                 file = %config.cert_file.display(),
                 found,
                 node = %config.node_name,
-                "the certificate is not this node's; enrolling again"
+                "cannot use the certificate of another node; enrolling again"
             );
             Ok(None)
         }
@@ -115,7 +115,7 @@ pub(super) fn save(config: &Config, credentials: &Credentials) -> Result<(), Enr
 fn not_pem(path: &Path, error: &dyn std::fmt::Display) -> EnrollError {
     EnrollError::File {
         path: path.to_owned(),
-        why: format!("no PEM as expected ({error}); delete it to enrol anew"),
+        why: format!("not PEM ({error}); delete it to enrol again"),
     }
 }
 

@@ -26,7 +26,7 @@ use crate::{config::HostPort, tls::CertificateFault};
 pub enum EnrollError {
     /// There is no certificate, and no token to get one.
     #[error(
-        "there is no certificate at {0} and no token: put the cloud's join token into modules.edgeHub.token"
+        "no certificate at {0}, and no token; set modules.edgeHub.token to the cloud's join token"
     )]
     NoToken(PathBuf),
     /// The token is malformed.
@@ -56,9 +56,7 @@ pub enum EnrollError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The server's CA does not match the token, or did not sign the server's certificate.
-    #[error(
-        "the cloud at {url} is not the one that the token was made for: {why}; get a new token from this cloud"
-    )]
+    #[error("the cloud at {url} did not issue the token: {why}; get a new token from this cloud")]
     WrongCloud {
         /// The requested URL.
         url: String,
@@ -247,7 +245,7 @@ pub(super) async fn identity(
         return Ok(identity);
     }
     let ended: Duration = identity.validity.1.elapsed().unwrap_or_default();
-    warn!(file = %config.cert_file.display(), hours = ended.as_secs() / 3600, "the node's certificate has expired");
+    warn!(file = %config.cert_file.display(), hours = ended.as_secs() / 3600, "certificate of this node has expired");
     if config.token.is_none() {
         return Ok(identity);
     }

@@ -23,10 +23,10 @@ pub(crate) enum HubCheckError {
     #[error("{0}: {1}")]
     Unreachable(HostPort, #[source] io::Error),
     /// The server does not speak TLS, or belongs to another cloud.
-    #[error("what answers at {0} shows no certificate of this cloud: {1}")]
+    #[error("the server at {0} has no certificate of this cloud: {1}")]
     OtherServer(HostPort, #[source] io::Error),
     /// The server accepts callers without a certificate.
-    #[error("what answers at {0} is no CloudHub: without a certificate it said {1:?}")]
+    #[error("the server at {0} is not CloudHub: without a certificate it answered {1:?}")]
     OtherService(HostPort, String),
 }
 

@@ -209,7 +209,7 @@ impl Upstreams {
 /// These records, unless they are too many.
 fn positive(name: &Name, answers: &[Record]) -> LookupResult {
     if answers.len() > MAX_RECORDS {
-        debug!(%name, records = answers.len(), "an answer of more than {MAX_RECORDS} records is refused");
+        debug!(%name, records = answers.len(), "DNS answer of more than {MAX_RECORDS} records rejected");
         return LookupResult::failed();
     }
     LookupResult {

@@ -38,7 +38,7 @@ impl Listening {
         match make(address.ip()) {
             Ok(()) => {
                 let (udp, tcp) = bind_both(address)?;
-                info!(%address, "DNS of the cluster's names is answered");
+                info!(%address, "DNS for cluster names started");
                 Ok(Self {
                     udp,
                     tcp,

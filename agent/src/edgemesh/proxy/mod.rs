@@ -243,10 +243,10 @@ impl Proxy {
     /// Logs what cannot be served, once, and when that is over.
     fn log_unserved(&mut self, unserved: BTreeSet<String>) {
         for what in unserved.difference(&self.unserved) {
-            warn!("{what}");
+            warn!(error = what, "cannot serve a Service completely");
         }
         for what in self.unserved.difference(&unserved) {
-            info!("no longer: {what}");
+            info!(ended = what, "Service served completely again");
         }
         self.unserved = unserved;
     }

@@ -52,9 +52,9 @@ pub(super) enum NotServed {
     Certificates(#[from] CertificateError),
     #[error("no TLS with the other node: {0}")]
     Tls(std::io::Error),
-    #[error("the relay says that it is node {said}, and its certificate that it is {}", .shown.as_deref().unwrap_or("no node"))]
+    #[error("the relay names node {said}, but the certificate is of {}", .shown.as_deref().unwrap_or("no node"))]
     OtherNode { said: String, shown: Option<String> },
-    #[error("node {0} asks for an endpoint that it may not reach: {1}")]
+    #[error("node {0} is not allowed to reach the endpoint: {1}")]
     NotAllowed(String, NotAllowed),
     #[error("an endpoint is not reached: {0}")]
     Endpoint(String),
@@ -80,7 +80,7 @@ impl StreamServer {
         };
         if let Err(error) = served {
             MeshMetrics::add(&self.metrics.relay_refused);
-            debug!(%error, "a connection over the relay was not served");
+            debug!(%error, "failed to serve a connection through the relay");
         }
     }
 
@@ -96,7 +96,7 @@ impl StreamServer {
                 return Err(NotServed::NotAllowed(from, why));
             }
         };
-        debug!(node = from, endpoint = %at, "a connection over the relay");
+        debug!(node = from, endpoint = %at, "connection through the relay accepted");
         match request.protocol {
             Protocol::Tcp => {
                 let dialled = timeout(DIAL_TIMEOUT, connect_tcp(at)).await;

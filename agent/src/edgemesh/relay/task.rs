@@ -168,14 +168,14 @@ impl Task {
                         return;
                     }
                     let why = why.unwrap_or_default();
-                    warn!(why, "connection to the relay lost");
+                    warn!(reason = why, "connection to the relay lost");
                     is_ended = true;
                 }
                 Err(error) => {
                     if error.is_before_join() {
                         debug!(
                             error = &error as &dyn std::error::Error,
-                            "no relay before the node has joined"
+                            "relay not used before the node has joined"
                         );
                     } else if let Some(times) = faults.count(&error.fault(), now()) {
                         warn!(
@@ -271,10 +271,10 @@ impl Task {
                     let error = printable_short(error);
                     debug!(
                         error,
-                        "the paths to other nodes were not reported to the relay"
+                        "failed to report the paths to other nodes to the relay"
                     );
                 }
-                Err(_) => debug!("the relay did not take the report of the paths to other nodes"),
+                Err(_) => debug!("relay rejected the report of the paths to other nodes"),
             }
             sleep(REPORT_INTERVAL).await;
             tokio::select! {

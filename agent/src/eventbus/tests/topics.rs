@@ -160,7 +160,7 @@ fn memberships() -> Vec<Step> {
         Refused(
             "$hw/events/node/edge-1/authInfo/get/result".into(),
             404,
-            "gives no credentials",
+            "issues no credentials",
         ),
         // membership/updated, and a device's attributes
         member("north"),

@@ -13,7 +13,7 @@ use super::desired::schema_error;
 const LOCAL_COLLECTIONS: [(&str, &str); 6] = [
     (
         "twins.outrigger.dev",
-        "what a device last reported is not known until its mapper reports again",
+        "reported values of a device are unknown until its mapper reports again",
     ),
     (
         "history.outrigger.dev",
@@ -28,10 +28,7 @@ const LOCAL_COLLECTIONS: [(&str, &str); 6] = [
         "edgecore.outrigger.dev",
         "a row of EdgeCore's database is not taken over",
     ),
-    (
-        TOPICS,
-        "the topic of a rule is all that counts of it, and is written anew",
-    ),
+    (TOPICS, "the topic of a rule is written again"),
 ];
 /// The group of the topics of rules: their names are all that they hold.
 const TOPICS: &str = "eventbus.outrigger.dev";

@@ -73,7 +73,7 @@ impl Remote {
             .unwrap_or_default();
         if uid.is_empty() {
             let why =
-                "the cloud does not know this node; its lease is written when it is registered";
+                "the cloud has no Node for this node; its Lease is written after registration";
             return Err(ApiError::unavailable(why));
         }
         Ok(json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}))

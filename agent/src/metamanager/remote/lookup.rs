@@ -68,8 +68,7 @@ impl Remote {
             Ok(answered) => answered,
             Err(_) if !self.hub.is_up() => {
                 let why = format!(
-                    "{kind} {namespace}/{name} is not stored on this node, and the cloud is not connected; it is asked for \
-                     again when the connection is back"
+                    "{kind} {namespace}/{name} is not stored on this node, and the cloud is not connected; it is requested when the connection is restored"
                 );
                 return Err(ApiError::unavailable(&why));
             }

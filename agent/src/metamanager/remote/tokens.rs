@@ -50,7 +50,7 @@ impl Remote {
             (Err(_), Some(kept)) => {
                 debug!(
                     namespace,
-                    account, "the cloud gives no token now; the last known one is used"
+                    account, "cannot get a token from the cloud; using the last one"
                 );
                 return Ok(success(&Method::POST, &kept["token"]));
             }

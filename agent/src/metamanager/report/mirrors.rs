@@ -59,7 +59,7 @@ impl Reporter {
         };
         match made {
             Ok(made) => {
-                info!(pod = %key.name, namespace = %key.namespace, "a static pod is shown in the cloud");
+                info!(pod = %key.name, namespace = %key.namespace, "mirror pod of a static pod created");
                 self.record_mirror(key, &made).await
             }
             // the existing pod comes in a message of the cloud, and is deleted first if it is no mirror of this pod
@@ -71,7 +71,7 @@ impl Reporter {
                 warn!(
                     pod = %key.name,
                     namespace = %key.namespace,
-                    why,
+                    error = why,
                     "failed to create the mirror pod of a static pod; retrying"
                 );
                 Ok(ReportOutcome::RetryAfter(MIRROR_RETRY_DELAY))

@@ -49,7 +49,7 @@ impl Reporter {
             Err(status) if status["code"] == 404 => {
                 if let Some(known) = &entry.record {
                     self.forget_uid(key, &known.uid).await?;
-                    info!(node = %key.name, "the cloud does not know this node any more; it is registered again in {REREGISTER_DELAY:?}");
+                    info!(node = %key.name, "Node no longer exists in the cloud; registering it again in {REREGISTER_DELAY:?}");
                     tokio::time::sleep(REREGISTER_DELAY).await;
                 }
                 self.register(key, &node).await?;

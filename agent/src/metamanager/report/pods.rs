@@ -60,7 +60,7 @@ impl Reporter {
             Ok(object) => object,
             // deleted, or another pod by now: the message about its deletion is on its way
             Err(status) if matches!(status["code"].as_u64(), Some(404 | 409)) => {
-                debug!(pod = %key.name, "the cloud has no such pod any more");
+                debug!(pod = %key.name, "pod no longer exists in the cloud");
                 Value::Null
             }
             Err(status) => return Err(ReportError::Refused(status)),

@@ -166,7 +166,7 @@ impl Cloud {
                     key,
                     verb = verb.as_str(),
                     reason = answer.reason,
-                    "the cloud has refused a call"
+                    "cloud rejected a call"
                 );
                 Err(CallError::Refused(match answer.refusal() {
                     Some(status) => ApiError::of(status.clone()),

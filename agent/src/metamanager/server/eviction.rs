@@ -78,7 +78,7 @@ impl CollectionUsage {
                 && *resource != listed_collections::set_resource()
         });
         for resource in self.select_evicted(sizes, total, most, now) {
-            info!(%resource, "MetaServer forgets what nobody has asked for longest: its copies take too much room");
+            info!(%resource, "least recently used copies of MetaServer removed: size limit reached");
             copies.forget(&resource).await?;
         }
         Ok(())

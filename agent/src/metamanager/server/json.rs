@@ -24,7 +24,10 @@ pub(super) fn raw_response(code: StatusCode, json: Vec<u8>) -> Response<Body> {
 
 /// Adds a warning to a response, which clients print: it is what this node last knew.
 pub(super) fn with_stale_warning(mut answer: Response<Body>, away: Unavailable) -> Response<Body> {
-    let text = format!("299 - \"{}; this is what this node holds\"", away.message());
+    let text = format!(
+        "299 - \"{}; these are the objects stored on this node\"",
+        away.message()
+    );
     if let Ok(value) = HeaderValue::from_str(&text) {
         answer.headers_mut().append(header::WARNING, value);
     }

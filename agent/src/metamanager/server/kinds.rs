@@ -79,7 +79,9 @@ impl Kinds {
                     );
                 }
             }
-            Err(failure) => debug!(%failure, "the cloud does not tell its definitions"),
+            Err(failure) => {
+                debug!(error = %failure, "failed to fetch CustomResourceDefinitions from the cloud")
+            }
         }
         *asked = Some((link, Instant::now()));
     }

@@ -136,7 +136,7 @@ pub enum MetaServerError {
     #[error("MetaServer has no credentials for clients on this machine")]
     Credentials(#[from] CredentialsError),
     /// The copies cannot be read.
-    #[error("MetaServer's copies cannot be read; delete metaserver.db, and they are made anew")]
+    #[error("cannot read MetaServer's copies; delete metaserver.db to create them again")]
     Store(#[from] StoreError),
 }
 
@@ -154,7 +154,7 @@ impl WatchedChanges {
     /// Stores a change that the cloud's dynamic controller sends.
     pub(super) async fn change(&self, change: Change, object: &Value) -> Result<(), StoreError> {
         if text(object, "/metadata/name").is_empty() || text(object, "/kind").is_empty() {
-            tracing::warn!("object from the cloud has no kind or name; object ignored");
+            tracing::warn!("object ignored: the cloud sent no kind or name");
             return Ok(());
         }
         let key = key_of(&self.kinds.collection_of(object), object);
@@ -342,7 +342,7 @@ impl MetaServer {
         if let Some(credentials) = &credentials {
             credentials.write_kubeconfig(server.local_addr())?;
         }
-        tracing::info!(address = %server.local_addr(), "MetaServer serves the Kubernetes API");
+        tracing::info!(address = %server.local_addr(), "MetaServer listening");
         self.listening.send_replace(Some(server.local_addr()));
         let for_pods = for_pods.transpose().unwrap_or_else(|error| {
             tracing::warn!(
@@ -435,8 +435,8 @@ fn local_credentials(
 ) -> Result<Option<Credentials>, CredentialsError> {
     if loopback.anonymous {
         tracing::warn!(
-            "modules.metaManager.metaServer.anonymousAuth is true: every user of this machine may read Secrets, delete pods and get \
-             tokens as this node may"
+            "authentication of MetaServer disabled (modules.metaManager.metaServer.anonymousAuth is true): every user of this machine \
+             may read Secrets, delete pods and get tokens as this node may"
         );
         return Ok(None);
     }

@@ -39,7 +39,7 @@ async fn follow(own: &Desired, copies: &Copies, plural: &str, heartbeat: Heartbe
             warn!(
                 error = &error as &dyn std::error::Error,
                 %resource,
-                "watch of this node's own objects ended; restarting"
+                "watch of this node's own objects interrupted; restarting"
             );
         }
         tokio::time::sleep(STORE_RETRY_DELAY).await;

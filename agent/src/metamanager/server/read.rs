@@ -58,7 +58,7 @@ impl ApiServer {
                 Ok(with_stale_warning(self.local.answer(parts).await, away))
             }
             Err(CallError::Unavailable(away)) => Err(away.error(&format!(
-                "{} \"{}\" is not held on this node",
+                "{} \"{}\" is not stored on this node",
                 key.resource, key.name
             ))),
         }
@@ -105,8 +105,7 @@ impl ApiServer {
             namespace => format!("in the namespace {namespace:?}"),
         };
         Err(away.error(&format!(
-            "this node has never listed {} {place} and cannot tell which there are; list them once while the cloud is connected, or get \
-             one by its name",
+            "this node has never listed {} {place}; list them once while the cloud is connected, or get one by its name",
             keys::resource(target)
         )))
     }

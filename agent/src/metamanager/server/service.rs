@@ -105,7 +105,7 @@ impl ApiServer {
             return Ok(object_response(StatusCode::CREATED, &answer));
         }
         authenticator.authorize(&caller, &request).await?;
-        debug!(verb = request.verb.as_str(), target = %request.target, part = request.part, "MetaServer is asked");
+        debug!(verb = request.verb.as_str(), target = %request.target, part = request.part, "MetaServer request received");
         if request.is_stream() {
             return self
                 .stream(

@@ -23,7 +23,7 @@ impl ApiServer {
         }
         if !self.copies.is_own(&key(&request.target)).await? {
             return Err(ApiError::bad_request(&format!(
-                "pod \"{}\" is not on this node, and MetaServer has {} only of pods that are; ask the cloud's API",
+                "pod \"{}\" is not on this node, and MetaServer has {} only of this node's pods; use the cloud's API",
                 request.target.name, request.part
             )));
         }

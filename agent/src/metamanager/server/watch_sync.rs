@@ -27,7 +27,7 @@ pub(super) async fn run(api_server: &ApiServer, watches: &ClientWatches) {
                 && !api_server.is_watched(&collection)
                 && let Err(failure) = api_server.subscribe(&collection).await
             {
-                debug!(collection = %collection.target, %failure, "the cloud does not tell of a collection that is watched here");
+                debug!(collection = %collection.target, error = %failure, "failed to fetch a watched collection from the cloud");
             }
         }
         // Cancel-safe: each only shortens the wait for the next check.
@@ -51,7 +51,7 @@ async fn send_watches(api_server: &ApiServer, watches: &ClientWatches) -> bool {
     match api_server.cloud.send_watches(&watches).await {
         Ok(()) => true,
         Err(failure) => {
-            warn!(%failure, "failed to send the list of watches to the cloud");
+            warn!(error = %failure, "failed to send the list of watches to the cloud");
             false
         }
     }

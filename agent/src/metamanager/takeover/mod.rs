@@ -79,22 +79,21 @@ pub async fn take_over(
             opened.close().await;
             outcome?;
         }
-        Err(error) => damaged(
-            &error,
-            "EdgeCore's database cannot be read; the cloud sends what it held",
-        ),
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            warn!(
+                error,
+                "failed to read EdgeCore's database; the cloud resends its contents"
+            );
+        }
     }
     takeover
         .desired
         .set(&mark, Some(mark::object("done", seen.as_deref())))
         .await?;
     let (taken, left) = (takeover.taken, takeover.left);
-    info!(taken, left, database = %database.display(), "EdgeCore's data is taken over");
+    info!(imported = taken, skipped = left, database = %database.display(), "EdgeCore's data imported");
     Ok(taken)
-}
-
-fn damaged(error: &sqlx::Error, what: &str) {
-    warn!(error = error as &dyn std::error::Error, "{what}");
 }
 
 struct Takeover<'a> {
@@ -114,11 +113,11 @@ impl Takeover<'_> {
                 Err(error) => Err(error),
             };
             if let Err(error) = outcome {
-                damaged(
-                    &error,
-                    &format!(
-                        "the table {table} of EdgeCore's database is not whole; what could be read is used"
-                    ),
+                let error = &error as &dyn std::error::Error;
+                warn!(
+                    error,
+                    table,
+                    "failed to read a table of EdgeCore's database; using the rows read so far"
                 );
             }
         }
@@ -147,7 +146,12 @@ impl Takeover<'_> {
                 Ok(()) => self.taken += 1,
                 Err(why) => {
                     self.left += 1;
-                    debug!(table, key, why, "a row was not taken over");
+                    debug!(
+                        table,
+                        key,
+                        reason = why,
+                        "row of EdgeCore's database skipped"
+                    );
                 }
             }
         }

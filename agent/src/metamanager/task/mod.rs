@@ -267,8 +267,8 @@ fn is_stored(stored: Result<(), ApplyError>) -> bool {
         // without an acknowledgement it would be sent for ever and block everything behind it
         Err(refused @ ApplyError::Malformed(_)) => {
             warn!(
-                why = printable_short(&refused),
-                "message from the cloud is malformed; message ignored"
+                error = printable_short(&refused),
+                "message ignored: malformed content from the cloud"
             );
             true
         }

@@ -14,7 +14,7 @@ use wire::{
 
 /// How to enable ServiceBus.
 const ENABLE_SERVICE_BUS: &str =
-    "set modules.serviceBus.enable to true in edgecore.yaml of the node and start its agent anew";
+    "set modules.serviceBus.enable to true in edgecore.yaml of the node and restart its agent";
 
 /// Counts the logged messages.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Unhandled {
                 | Downstream::UploadAnswer { .. }
         );
         if is_late {
-            debug!(kind = body.kind(), "an answer that nobody waits for");
+            debug!(kind = body.kind(), "unexpected answer ignored");
             return None;
         }
         let (key, name) = (key(&body).to_owned(), name(&body));
@@ -199,7 +199,7 @@ fn job(node: &str, origin: &Source, action: &str, path: ResourcePath, why: &str)
         let status = json!({"action": action, "succ": false, "finishTime": time, "reason": why, "extend": ""});
         return Upstream::ActionStatus { path, status };
     };
-    debug!(%origin, action, "an older task");
+    debug!(%origin, action, "outdated task ignored");
     let status = json!({
         "NodeName": node, "State": "", "Event": "Check", "Action": "Failure", "Reason": why, "Time": time, "ExternalMessage": "",
     });

@@ -338,7 +338,7 @@ async fn a_call_of_a_service_is_answered_where_servicebus_is_disabled() {
     assert_eq!(
         reason(&answer.content),
         "501 this agent does not handle GET (ServiceBus is disabled); set modules.serviceBus.enable to true in edgecore.yaml of the \
-         node and start its agent anew\n"
+         node and restart its agent\n"
     );
     assert_eq!(
         answer.content["header"]["Tunnelserver"],

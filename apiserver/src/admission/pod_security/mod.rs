@@ -133,7 +133,7 @@ fn judge(call: &Call, target: &Target, rules: &NamespacePolicy, pod: Pod<'_>) ->
     let mut refusal = None;
     if *enforces && policy.enforce.level != Level::Privileged {
         let enforced = policy.enforce.to_string();
-        tracing::info!(target: "audit", namespace, resource, name = target.name, "enforce-policy" = enforced, "Pod Security judges a pod");
+        tracing::info!(target: "audit", namespace, resource, name = target.name, "enforce-policy" = enforced, "Pod Security enforce level evaluated");
         let found = violations(policy.enforce);
         if !found.is_empty() {
             refusal = Some(format!(

@@ -154,7 +154,7 @@ async fn of_policy<'a>(
         .await?;
         for judgement in judgements {
             for (key, value) in &judgement.annotations {
-                tracing::info!(target: "audit", policy = name, binding, key, value, "an admission policy notes");
+                tracing::info!(target: "audit", policy = name, binding, key, value, "admission policy audit annotation");
             }
             for denial in judgement.denials {
                 denied.extend(acted_on(call, (policy, binding, spec), &asked.kind, denial));

@@ -150,7 +150,7 @@ impl Webhook {
             WebhookError::Failed(why) if self.fails_open() => {
                 tracing::warn!(
                     webhook = self.name,
-                    why,
+                    error = why,
                     "failed to call webhook; skipped (failurePolicy: Ignore)"
                 );
                 Ok(())

@@ -89,7 +89,7 @@ pub(super) async fn ensure(client: &Client, install: bool) -> Result<(), CrdErro
                 .await
                 .map_err(failed)?;
             if found.is_none() {
-                info!(name, "a CustomResourceDefinition was made");
+                info!(name, "CustomResourceDefinition created");
             }
         }
         if is_needed {

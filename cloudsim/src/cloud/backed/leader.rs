@@ -166,8 +166,7 @@ impl Election {
                 Some(_) if begun.elapsed() > LEASE_DURATION => {
                     info!(
                         installation,
-                        holder,
-                        "another installation of cloudsim has ended: this one takes its place"
+                        holder, "another cloudsim installation has ended; taking over"
                     );
                     return Ok(None);
                 }
@@ -175,7 +174,7 @@ impl Election {
                 None => {
                     info!(
                         installation,
-                        holder, "looking whether another installation of cloudsim is alive"
+                        holder, "checking whether another cloudsim installation is alive"
                     );
                     self.seen = Some((spec, begun));
                 }
@@ -223,7 +222,7 @@ impl Election {
                         warn!(
                             installation,
                             holder,
-                            "another cloudsim installation is serving this cluster; stop one of them"
+                            "conflict with another cloudsim installation detected; stop one of them"
                         );
                     }
                 }
@@ -268,7 +267,7 @@ impl Election {
         if changed {
             info!(
                 identity = self.identity,
-                leads, "leadership of this cloud's replicas"
+                leads, "leadership of replicas changed"
             );
         }
     }

@@ -91,7 +91,7 @@ pub enum ClusterError {
     )]
     Unverified,
     /// The client cannot be built.
-    #[error("the cluster at {server} cannot be reached with what the kubeconfig says")]
+    #[error("cannot reach the cluster at {server} with this kubeconfig")]
     Client {
         /// The address of the cluster.
         server: String,
@@ -119,7 +119,7 @@ pub enum ClusterError {
     },
     /// The namespace for keys does not exist.
     #[error(
-        "the cluster has no namespace {NAMESPACE}, where the keys of this cloud are kept; make it with `kubectl create namespace {NAMESPACE}`"
+        "the cluster has no namespace {NAMESPACE}, where this cloud stores its keys; create it with `kubectl create namespace {NAMESPACE}`"
     )]
     NoNamespace,
     /// Rights are missing.
@@ -166,7 +166,11 @@ impl Backed {
             source,
         })?;
         match timeout(ANSWER_TIMEOUT, client.apiserver_version()).await {
-            Ok(Ok(version)) => info!(server, version = version.git_version, "a cluster is served"),
+            Ok(Ok(version)) => info!(
+                server,
+                version = version.git_version,
+                "connected to the API server of the cluster"
+            ),
             Ok(Err(source)) => return Err(ClusterError::NoAnswer { server, source }),
             Err(_) => return Err(ClusterError::Silent { server }),
         }

@@ -60,7 +60,7 @@ async fn watch(client: Client, certificates: NodeCertificates, sessions: Session
         match certificates.counts(node, &shown).await {
             Ok(true) => {}
             Ok(false) => {
-                info!(node, "its certificate was taken back: its session ends");
+                info!(node, "certificate revoked; closing the node's session");
                 sessions.end(node);
             }
             Err(error) => {

@@ -77,10 +77,10 @@ pub enum RightsError {
     #[error("the rules of this program cannot be read; please report this")]
     Rules(#[from] serde_saphyr::Error),
     /// The review failed.
-    #[error("the cluster does not say what this cloud may do (SelfSubjectAccessReview)")]
+    #[error("cannot read the permissions of this cloud from the cluster (SelfSubjectAccessReview)")]
     Api(#[from] kube::Error),
     /// These rights are missing.
-    #[error("the cluster does not let this cloud do what it must; add these rules to its roles:\n{}", lines(.0))]
+    #[error("this cloud lacks permissions in the cluster; add these rules to its roles:\n{}", lines(.0))]
     Missing(Vec<Right>),
 }
 

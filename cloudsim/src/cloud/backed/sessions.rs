@@ -99,7 +99,7 @@ pub(super) async fn run(
         if let Err(error) = records.write(changes).await {
             debug!(
                 error = &error as &dyn std::error::Error,
-                "the sessions of this replica are not written down"
+                "failed to record the sessions of this replica"
             );
         }
     }

@@ -34,7 +34,7 @@ pub async fn run(client: Client, stop: CancellationToken) {
         if let Some(Err(error)) = stop.run_until_cancelled(cleaning).await {
             debug!(
                 error = &error as &dyn std::error::Error,
-                "old certificate requests could not be deleted"
+                "failed to delete old certificate requests"
             );
         }
     }

@@ -66,7 +66,7 @@ pub async fn run(client: Client, signer: Signer, shutdown: CancellationToken) {
     )
     .run(
         reconcile,
-        |_, error, _| after_failure("failed to handle a certificate request", error),
+        |_, error, _| after_failure("handle a certificate request", error),
         Arc::new((client, signer)),
     )
     // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
@@ -90,7 +90,7 @@ async fn reconcile(
             let condition = match signer.approver.decide(client, &request.spec).await? {
                 Decision::Approve => approved(),
                 Decision::Deny(why) => {
-                    warn!(request = name, why, "certificate request denied");
+                    warn!(request = name, reason = why, "certificate request denied");
                     condition("Denied", "NotTheNodesOwn", &why)
                 }
                 Decision::Leave => return Ok(Action::await_change()),
@@ -106,10 +106,7 @@ async fn reconcile(
             let reserved = signer.approver.reserved_names(client).await?;
             let status = match sign(&request, signer, &reserved) {
                 Ok(pem) => {
-                    info!(
-                        request = name,
-                        "a certificate for a node's server is issued"
-                    );
+                    info!(request = name, "serving certificate of a node issued");
                     json!({"certificate": ByteString(pem.into_bytes())})
                 }
                 Err(why) => {

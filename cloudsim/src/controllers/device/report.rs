@@ -45,7 +45,7 @@ impl Devices {
                 warn!(
                     node,
                     path = printable_short(path),
-                    why,
+                    reason = why,
                     "device report rejected"
                 );
                 json!({"ErrStatus": status})
@@ -94,7 +94,7 @@ impl Devices {
             let unknown = unknown.join(", ");
             debug!(
                 device = device.name,
-                unknown, "properties that the device does not have are left out"
+                unknown, "undeclared properties ignored"
             );
         }
         if current.status.as_ref() == Some(&status) {

@@ -40,7 +40,7 @@ pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>
         let changes = match event {
             Ok(event) => told.changes(event),
             Err(error) => {
-                debug!(error = &error as &dyn std::error::Error, target = %told.target, "watching for a node");
+                debug!(error = &error as &dyn std::error::Error, target = %told.target, "failed to watch for a node; retrying");
                 continue;
             }
         };

@@ -189,7 +189,7 @@ impl Dynamic {
             failed(
                 500,
                 "InternalError",
-                format!("the API could not be asked: {error}"),
+                format!("cannot reach the API: {error}"),
             )
         })?;
         let code = answer.status();
@@ -200,7 +200,7 @@ impl Dynamic {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
                 let why = format!(
-                    "the answer is larger than {MAX_OUTCOME_BYTES} bytes; ask for less at a time"
+                    "the answer is larger than {MAX_OUTCOME_BYTES} bytes; request less at a time"
                 );
                 return Err(failed(413, "RequestEntityTooLarge", why));
             }
@@ -237,7 +237,7 @@ impl Session {
             Err(why) => {
                 warn!(
                     node = self.node,
-                    why = printable_short(why),
+                    error = printable_short(why),
                     "cannot read API call of a node; call skipped"
                 );
                 return None;
@@ -258,7 +258,7 @@ impl Session {
             key = application.key,
             verb = application.verb.as_str(),
             approved = application.status == Status::Approved,
-            "a call"
+            "API call of a node executed"
         );
         Some(direct(Downstream::Application(application.write()), header))
     }
@@ -355,7 +355,7 @@ impl Session {
             let Some(id) = id.filter(|_| error.is_panic()) else {
                 continue;
             };
-            error!(node = self.node, id = printable_short(&id), %error, "a watch of a node panicked; please report this with the log");
+            error!(node = self.node, id = printable_short(&id), %error, "watch of a node panicked; please report this with the log");
             self.listeners.remove(&id);
             if let Some(kept) = self.dynamic.watches.lock().get_mut(&self.node) {
                 kept.remove(&id);

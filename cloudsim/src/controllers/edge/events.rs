@@ -60,7 +60,7 @@ impl Edge {
         if cut.is_none() {
             debug!(
                 node,
-                "an event is left out: the node tells too many, or it is too large"
+                "event of a node dropped: it is too large, or the rate limit is exceeded"
             );
         }
         cut
@@ -97,7 +97,7 @@ fn note(taken: Result<(), kube::Error>) {
     if let Err(error) = taken {
         debug!(
             error = &error as &dyn std::error::Error,
-            "an event was not taken"
+            "failed to store an event of a node"
         );
     }
 }

@@ -91,7 +91,7 @@ impl Edge {
         let is_granted = answer.status.is_some_and(|status| status.allowed);
         Ok((!is_granted).then(|| {
             format!(
-                "audience {:?} is not asked for by the pod, and nobody has granted it to node {node}",
+                "audience {:?} is not requested by the pod, and not granted to node {node}",
                 printable_short(&audience)
             )
         }))

@@ -116,7 +116,7 @@ impl Unhandled {
                 what = name,
                 times,
                 is_answered,
-                "unsupported message received from a node"
+                "unsupported message of a node rejected"
             );
         }
         answer.map(|answer| Reply::Direct(answer.answering(&header.msg_id)))

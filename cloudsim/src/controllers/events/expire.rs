@@ -26,7 +26,7 @@ pub(super) async fn run(client: Client, stop: CancellationToken) {
         if let Some(Err(error)) = stop.run_until_cancelled(expiring).await {
             debug!(
                 error = &error as &dyn std::error::Error,
-                "old events could not be deleted"
+                "failed to delete old events"
             );
         }
     }

@@ -27,7 +27,7 @@ pub(super) async fn run(client: Client, mut occurrences: mpsc::Receiver<Occurren
             debug!(
                 error = &error as &dyn std::error::Error,
                 reason = occurrence.new_event.reason,
-                "an event was not written"
+                "failed to write an event"
             );
         }
     }

@@ -263,7 +263,7 @@ impl Collector {
             else {
                 continue;
             };
-            debug!(name = %node.name, decision = decision.as_str(), "an object's owners changed");
+            debug!(name = %node.name, decision = decision.as_str(), "owners of an object changed");
             self.busy.insert(uid);
             let (actor, node) = (self.actor.clone(), node.clone());
             self.tasks
@@ -322,7 +322,7 @@ async fn watch(
     while let Some(event) = events.next().await {
         let news = event.map_or_else(
             |error| {
-                debug!(kind = %kind.resource.kind, error = &error as &dyn std::error::Error, "a watch began anew");
+                debug!(kind = %kind.resource.kind, error = &error as &dyn std::error::Error, "watch interrupted; restarting");
                 WatchMessage::Broken
             },
             |event| WatchMessage::Event(Box::new(event)),

@@ -33,7 +33,7 @@ use crate::controllers::requeue::{
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// An API call failed.
-    #[error("the API did not do what it was asked")]
+    #[error("the API refused the write")]
     Api(#[from] kube::Error),
     /// The object is invalid.
     #[error("{0}")]

@@ -38,7 +38,7 @@ pub(crate) async fn run(client: Client, shutdown: CancellationToken) {
     )
     .run(
         reconcile,
-        |_, error, _| after_failure("failed to empty a namespace", error),
+        |_, error, _| after_failure("empty a namespace", error),
         Arc::new(client),
     )
     // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends

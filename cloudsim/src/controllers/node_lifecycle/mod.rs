@@ -76,7 +76,7 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
         })
         .run(
             reconcile,
-            |_, error, _| after_failure("failed to write the state of a node", error),
+            |_, error, _| after_failure("write the state of a node", error),
             context,
         )
         // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
@@ -115,7 +115,7 @@ async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kub
     let now = jiff::Timestamp::now();
     let is_unknown = ready(&node).is_some_and(|condition| condition.status == "Unknown");
     if left.is_none() && !is_unknown {
-        info!(node = %name, "the node's lease ran out: NotReady");
+        info!(node = %name, "node not ready: its lease has expired");
         // this change leads here again, for the taints
         mark_unknown(&node, &context.client, now).await?;
         return Ok(Action::await_change());

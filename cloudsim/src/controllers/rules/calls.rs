@@ -140,7 +140,7 @@ impl Rules {
         let payload = Payload::from(call.body.to_vec());
         if matches!(payload, Payload::Bytes(_)) && !is_ours {
             let why = format!(
-                "the agent of node {} takes messages of text alone (UTF-8), and the body is none",
+                "the agent of node {} accepts only UTF-8 text, and the body is not",
                 call.node
             );
             return Err(CallError::new(
@@ -234,10 +234,7 @@ impl Rules {
             NodeAnswer::Service(response) => relayed(&call.node, response),
             NodeAnswer::Refused(response) => refused(&call.node, response),
             NodeAnswer::Failed(why) => Err(failed_at(&call.node, &why)),
-            NodeAnswer::Published => Err(failed_at(
-                &call.node,
-                "it answered as if it had been asked to publish",
-            )),
+            NodeAnswer::Published => Err(failed_at(&call.node, "it answered as to a publication")),
         }
     }
 

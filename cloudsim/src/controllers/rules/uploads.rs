@@ -341,7 +341,7 @@ impl Rules {
             .refusals()
             .count(&format!("{node}: {why}"), Instant::now())
         {
-            warn!(node, why, times, "message for a rule rejected");
+            warn!(node, reason = why, times, "message for a rule rejected");
         }
         let (this, node, id, resource) = (
             self.clone(),

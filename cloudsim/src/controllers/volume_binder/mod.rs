@@ -167,7 +167,7 @@ async fn bind(
         namespace,
         claim = name,
         volume = volume.name_any(),
-        "a claim is bound"
+        "PersistentVolumeClaim bound"
     );
     Ok(())
 }

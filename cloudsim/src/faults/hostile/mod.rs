@@ -95,7 +95,7 @@ shapes! {
 
 /// There is no kind of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no hostile message {0:?}; `cloudsim faults shapes` lists them")]
+#[error("unknown hostile message {0:?}; `cloudsim faults shapes` lists them")]
 pub struct UnknownShape(String);
 
 impl FromStr for Shape {

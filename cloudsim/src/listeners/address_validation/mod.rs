@@ -42,7 +42,7 @@ impl AddressValidation {
         }
         self.retries.record(now);
         if let Err(error) = incoming.retry() {
-            debug!(%error, "a QUIC client cannot be asked for its address");
+            debug!(%error, "failed to validate the address of a QUIC client");
         }
         None
     }

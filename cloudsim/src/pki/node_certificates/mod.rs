@@ -44,7 +44,7 @@ pub enum RecordError {
     Busy,
     /// It has invalid contents.
     #[error(
-        "the record of the node's certificates is damaged; `cloudsim node reset NAME` ends them, and the machine joins anew"
+        "the record of the node's certificates is damaged; run `cloudsim node reset NAME` to revoke them, and join the machine again"
     )]
     Damaged(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

@@ -152,7 +152,7 @@ impl CgroupFs {
             self.version == CgroupVersion::V2 && write(&path.join("cgroup.kill"), "1").is_ok()
         };
         if !with_own && paths.iter().any(killed) {
-            tracing::info!(group = %group.display(), "processes without a container are killed");
+            tracing::info!(group = %group.display(), "killing processes without a container");
             return;
         }
         let frozen = (!with_own).then(|| FrozenGroup::freeze(&self.base.join(FREEZER).join(group)));
@@ -161,7 +161,7 @@ impl CgroupFs {
                 .into_iter()
                 .filter(|pid| *pid != own)
             {
-                tracing::info!(pid = pid.as_raw(), group = %path.display(), "a process without a container is killed");
+                tracing::info!(pid = pid.as_raw(), group = %path.display(), "killing a process without a container");
                 // The process may have ended meanwhile.
                 let _ = kill(pid, Signal::SIGKILL);
             }

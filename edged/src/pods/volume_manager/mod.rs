@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Why volumes are not set up yet.
-const BEING_REMOVED: &str = "what this pod had when it was here before is being removed";
+const BEING_REMOVED: &str = "volumes of an earlier instance of this pod are being removed";
 
 /// Brings the volumes up to date if they are due, and returns when they are due again. A failure delays a pod that has not
 /// started; a running pod keeps the files that it has.
@@ -134,7 +134,7 @@ fn store_result(
             state.volumes_valid_until = Some(due);
         }
         Err(message) => {
-            tracing::debug!(message, "volumes are not up to date");
+            tracing::debug!(message, "volumes outdated");
             state.volumes_valid_until = None;
             let waiting = Waiting::new("ContainerCreating", message);
             state.held_up = Some(Blocked::next(state.held_up.as_ref(), waiting, now));

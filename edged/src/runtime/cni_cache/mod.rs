@@ -32,7 +32,7 @@ pub(super) async fn removed_broken(sandbox: &str) -> bool {
         Ok(Ok(_)) => {
             tracing::warn!(
                 sandbox,
-                "CNI result of the sandbox was cut short by a kill or a power cut; result removed"
+                "CNI result of the sandbox truncated by a kill or a power cut; result removed"
             );
             true
         }

@@ -48,7 +48,7 @@ impl Runtime {
         }
         match self.end_task(id).await {
             Ok(false) => {}
-            Ok(true) => tracing::info!(id, "a start that the container runtime has lost is ended"),
+            Ok(true) => tracing::info!(id, "container start lost by the runtime stopped"),
             Err(error) => {
                 tracing::warn!(
                     id,
@@ -93,7 +93,11 @@ impl Runtime {
                 )
                 .await,
             ) {
-                tracing::debug!(id, error = &error as &dyn std::error::Error, "not killed");
+                tracing::debug!(
+                    id,
+                    error = &error as &dyn std::error::Error,
+                    "failed to kill a lost task"
+                );
             }
             let wait = WaitRequest {
                 container_id: container_id.clone(),

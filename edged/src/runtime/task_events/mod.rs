@@ -42,7 +42,7 @@ impl Runtime {
                 Err(error) => {
                     tracing::debug!(
                         error = &error as &dyn std::error::Error,
-                        "no events of tasks"
+                        "failed to subscribe to task events"
                     );
                 }
             }
@@ -89,7 +89,7 @@ async fn notify_of_events(mut stream: Streaming<Envelope>, changed: &Notify) -> 
             }
             Ok(None) => return received_any,
             Err(status) => {
-                tracing::debug!(%status, "the stream of events of tasks broke");
+                tracing::debug!(%status, "stream of task events interrupted");
                 return received_any;
             }
         }

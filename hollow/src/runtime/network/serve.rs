@@ -50,7 +50,7 @@ pub(super) async fn serve(stream: DuplexStream, behaviour: Arc<Behaviour>, age: 
         Ok(stream) => answer_all(stream, behaviour, age).await,
         Err(error) => debug!(
             error = &error as &dyn std::error::Error,
-            "a simulated server's client left"
+            "client of a simulated server disconnected"
         ),
     }
 }
@@ -64,7 +64,7 @@ where
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {
-        debug!(error = &*error, "a simulated server's client left");
+        debug!(error = &*error, "client of a simulated server disconnected");
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) async fn run(listener: TcpListener, core: Weak<Core>, end: Cancellati
                 ));
             }
             Some((Err(error), _)) => {
-                debug!(%error, "a connection to a simulated runtime's streaming server failed");
+                debug!(%error, "connection to the simulated runtime's streaming server failed");
                 // After an error such as too many open files, the server must not retry at once.
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -92,7 +92,7 @@ async fn connection(
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     if let Err(error) = served.await {
-        debug!(%error, "a client of a simulated runtime's streaming server left");
+        debug!(%error, "client of the simulated runtime's streaming server disconnected");
     }
 }
 

@@ -68,7 +68,7 @@ async fn connect(
     drop(incoming);
     tasks.spawn(async move {
         if let Err(error) = driver.run().await {
-            tracing::debug!(%error, "a port-forward to a node broke off");
+            tracing::debug!(%error, "port-forward to a node lost");
         }
     });
     let headers = |kind: &str| {
@@ -138,7 +138,7 @@ pub(super) async fn answer(
         .map_err(unreachable)?;
     tasks.spawn(async move {
         if let Err(error) = connection.with_upgrades().await {
-            tracing::debug!(%error, "a connection to a pod broke off");
+            tracing::debug!(%error, "connection to a pod lost");
         }
     });
     let mut request = Request::new(body);
@@ -180,7 +180,7 @@ pub(super) async fn answer(
             Ok(client.switch(headers, move |client| async move {
                 match pod.await {
                     Ok(pod) => copy::both(client, TokioIo::new(pod)).await,
-                    Err(error) => tracing::debug!(%error, "a pod did not upgrade its connection"),
+                    Err(error) => tracing::debug!(%error, "pod refused to upgrade its connection"),
                 }
                 drop(held);
             }))

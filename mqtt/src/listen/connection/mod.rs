@@ -87,7 +87,7 @@ pub(super) async fn run(
             }
             ended = &mut reading => (Some(ended), true),
             () = slot.evicted() => {
-                let said = "as many connections as there may be, and this one said nothing for longest";
+                let said = "limit of connections reached; this one was idle longest";
                 (Some(Err(Fault::new(Reason::QuotaExceeded, said))), true)
             }
         }
@@ -136,7 +136,7 @@ impl<R: AsyncRead + Unpin> Incoming<'_, R> {
                 Ok(None) => {}
                 Err(fault) => {
                     Counters::count(&self.context.counters.faults);
-                    tracing::debug!(%fault, "not a CONNECT");
+                    tracing::debug!(%fault, "first packet is not CONNECT; connection closed");
                     let mut refusal = BytesMut::new();
                     let version = refusing_version(&self.buffer);
                     encode::connack_refused(

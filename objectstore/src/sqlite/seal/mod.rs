@@ -44,7 +44,7 @@ pub enum SealError {
         source: io::Error,
     },
     /// Other users may read the key file.
-    #[error("the key file {0} may be read by others; run `chmod 600 {0}`")]
+    #[error("the key file {0} is readable by other users; run `chmod 600 {0}`")]
     Open(PathBuf),
     /// A line of the key file is not a key.
     #[error(
@@ -61,8 +61,7 @@ pub enum SealError {
     Empty(String),
     /// A value was sealed with another key.
     #[error(
-        "{0} was encrypted with a key that is not among those given; add that key below the others, or move the database away: what a \
-         node's database held the cloud sends again, what a cloud's held is lost"
+        "{0} was encrypted with an unknown key; add this key below the others, or move the database away: the cloud sends a node's objects again, a cloud's objects are lost"
     )]
     WrongKey(Key),
     /// A value was changed or moved to another object.
@@ -70,8 +69,7 @@ pub enum SealError {
     Forged(Key),
     /// A value is encrypted, and no key is given.
     #[error(
-        "{0} is encrypted and no key is given; name the key (edge-agent: database.keyFile or database.keyring in edgecore.yaml; \
-         cloudsim: --key-file), or move the database away: what a node's database held the cloud sends again, what a cloud's held is lost"
+        "{0} is encrypted, and the key is missing; name the key (edge-agent: database.keyFile or database.keyring in edgecore.yaml; cloudsim: --key-file), or move the database away: the cloud sends a node's objects again, a cloud's objects are lost"
     )]
     NotGiven(Key),
     /// The key file cannot be written.

@@ -355,7 +355,7 @@ async fn a_file_that_cannot_be_used_is_refused_with_cause_and_cure() {
     insta::assert_snapshot!(refusals.join("\n"), @r"
     store PATH: cannot open or create the file; create its folder first: error communicating with database: No such file or directory (os error 2)
     store PATH: cannot open or create the file; it is a folder: name a file: error communicating with database: Is a directory (os error 21)
-    store PATH: cannot open the database; the file is damaged or no database: move it away and restart: encountered unexpected or invalid data: it is no database, or its header or that of its log is damaged
+    store PATH: cannot open the database; the file is damaged or no database: move it away and restart: encountered unexpected or invalid data: not a database, or its header or that of its log is damaged
     ");
 }
 

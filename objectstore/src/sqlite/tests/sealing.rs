@@ -169,7 +169,7 @@ async fn keys_change_and_the_wrong_one_is_named() {
     assert!(
         refused(options(dir.path(), &[&new]))
             .await
-            .contains("add that key below")
+            .contains("add this key below")
     );
 
     let store = SqliteStore::open_with(&path, options(dir.path(), &[&new, &old]))

@@ -83,7 +83,7 @@ async fn a_session_that_is_replaced_does_not_take_the_new_one_with_it() {
             .await;
         let said = older.ended().await;
         assert!(
-            said.contains("has connected anew") || said.is_empty(),
+            said.contains("has reconnected") || said.is_empty(),
             "{said}"
         );
         drop(older);

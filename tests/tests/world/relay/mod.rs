@@ -232,12 +232,12 @@ async fn who_is_no_node_of_this_cloud_gets_no_connection() {
     .await;
     world.cloud().reset_node("edge-1").await.unwrap();
     let why = within("the end", one.closed()).await.to_string();
-    assert!(why.contains("taken back"), "{why}");
+    assert!(why.contains("revoked"), "{why}");
     let why = match connect(&world, &caller).await {
         Ok(connection) => within("the end", connection.closed()).await.to_string(),
         Err(why) => why,
     };
-    assert!(why.contains("taken back"), "{why}");
+    assert!(why.contains("revoked"), "{why}");
 }
 
 #[tokio::test]

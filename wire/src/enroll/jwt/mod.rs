@@ -121,7 +121,7 @@ fn verify(
                 ErrorKind::InvalidAlgorithm => {
                     TokenError::Malformed("it is signed with another algorithm")
                 }
-                _ => TokenError::Malformed("it is no JSON Web Token"),
+                _ => TokenError::Malformed("not a JSON Web Token"),
             }
         })?;
     in_time(&claims.claims, now, leeway)?;
@@ -146,9 +146,7 @@ fn in_time(claims: &Value, now: SystemTime, leeway: Duration) -> Result<(), Toke
             Err(TokenError::TooEarly { until: start - now })
         }
         (Some(Some(_)), None | Some(Some(_))) => Ok(()),
-        _ => Err(TokenError::Malformed(
-            "it does not say from when until when it is valid",
-        )),
+        _ => Err(TokenError::Malformed("its period of validity is missing")),
     }
 }
 

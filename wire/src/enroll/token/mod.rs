@@ -34,9 +34,7 @@ impl Token {
             .checked_add(lifetime)
             .and_then(|end| end.duration_since(UNIX_EPOCH).ok());
         let expiry = expiry
-            .ok_or(TokenError::Malformed(
-                "its lifetime ends beyond the calendar",
-            ))?
+            .ok_or(TokenError::Malformed("its lifetime is too long for a date"))?
             .as_secs();
         Self::sign(ca, &json!({ "exp": expiry }))
     }
@@ -55,9 +53,7 @@ impl Token {
             .checked_add(lifetime)
             .and_then(|end| end.duration_since(UNIX_EPOCH).ok());
         let expiry = expiry
-            .ok_or(TokenError::Malformed(
-                "its lifetime ends beyond the calendar",
-            ))?
+            .ok_or(TokenError::Malformed("its lifetime is too long for a date"))?
             .as_secs();
         let mut claims = json!({ "exp": expiry });
         for (claim, value) in [("node", &scope.node), ("jti", &scope.id)] {

@@ -121,7 +121,7 @@ impl Server {
                 Ok(received) => received,
                 Err(error) => {
                     // also reports that the client of an earlier answer is gone
-                    debug!(%error, "a query was not received");
+                    debug!(%error, "failed to receive a DNS query");
                     sleep(PAUSE).await;
                     continue;
                 }
@@ -152,7 +152,7 @@ impl Server {
     /// and the source of a query can be forged. A client whose answer is lost asks again.
     fn send(&self, reply: &[u8], client: SocketAddr) {
         if let Err(error) = self.0.answers.send_to(reply, client) {
-            debug!(%error, %client, "an answer was not sent");
+            debug!(%error, %client, "failed to send a DNS answer");
         }
     }
 
@@ -174,14 +174,14 @@ impl Server {
                             () = slot.evicted() => {}
                             ended = server.connection(stream, client, &slot) => {
                                 if let Err(error) = ended {
-                                    debug!(%error, %client, "a connection ended");
+                                    debug!(%error, %client, "DNS connection ended");
                                 }
                             }
                         }
                     }));
                 }
                 Err(error) => {
-                    debug!(%error, "a connection was not accepted");
+                    debug!(%error, "failed to accept a DNS connection");
                     sleep(PAUSE).await;
                 }
             }

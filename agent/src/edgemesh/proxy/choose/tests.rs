@@ -119,7 +119,7 @@ fn a_client_keeps_its_endpoint() {
     assert_eq!(
         first(&mut balancer, 1, 100, &three),
         three[0],
-        "row 50: its time is over"
+        "row 50: it has expired"
     );
     balancer.record_reached(AFFINE, client(1), three[1].clone(), at(50));
     assert_eq!(

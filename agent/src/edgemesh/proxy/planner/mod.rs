@@ -221,7 +221,7 @@ impl<'a> Planner<'a> {
                     Err(why) => {
                         self.record_unserved(
                             name,
-                            &format!("has the endpoint {endpoint}, {why}; it is left out"),
+                            &format!("has the endpoint {endpoint}, {why}; endpoint skipped"),
                         );
                         false
                     }
@@ -342,7 +342,7 @@ impl<'a> Planner<'a> {
 /// Checks that a Service may have this address, which is a cluster IP (`is_own`) or an external one; the error is the reason why not.
 fn check_address(address: IpAddr, is_own: bool, config: &PlanConfig) -> Result<(), &'static str> {
     if config.local.addresses.contains(&address) {
-        Err("which is this machine's own; what listens there goes on")
+        Err("which is this machine's own; existing listeners continue")
     } else if is_special(address) {
         Err("which no Service can have")
     } else if !is_own
@@ -352,7 +352,7 @@ fn check_address(address: IpAddr, is_own: bool, config: &PlanConfig) -> Result<(
             .any(|network| network.contains(address))
     {
         Err(
-            "which is not in modules.edgeMesh.externalAddresses; what is sent there leaves the node as before",
+            "which is not in modules.edgeMesh.externalAddresses; traffic to it leaves the node as before",
         )
     } else {
         Ok(())

@@ -60,7 +60,7 @@ pub(super) async fn serve(listener: TcpListener, backend: Backend, connections: 
         let (client, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                debug!(%error, "a connection to a Service cannot be accepted");
+                debug!(%error, "failed to accept a connection to a Service");
                 sleep(ACCEPT_RETRY_INTERVAL).await;
                 continue;
             }
@@ -143,14 +143,14 @@ async fn dial(peer: SocketAddr, backend: &Backend) -> Option<EndpointStream> {
                 return Some(server);
             }
             Ok(Err(error)) => {
-                debug!(%endpoint, %error, "an endpoint of a Service cannot be reached");
+                debug!(%endpoint, %error, "failed to connect to an endpoint of a Service");
                 if error.is_full() {
                     // that one client has as many connections as it may must not put the endpoint last for all others
                     continue;
                 }
             }
             Err(_) => {
-                debug!(%endpoint, timeout = ?share, "an endpoint of a Service does not answer")
+                debug!(%endpoint, timeout = ?share, "connection to an endpoint of a Service timed out")
             }
         }
         backend.record_unreachable(endpoint);

@@ -166,7 +166,7 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
         let (size, client) = match received {
             Ok(received) => received,
             Err(error) => {
-                debug!(%error, "a datagram to a Service cannot be received");
+                debug!(%error, "failed to receive a datagram to a Service");
                 sleep(RECEIVE_RETRY_INTERVAL).await;
                 continue;
             }
@@ -192,7 +192,7 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
         if let Some(flow) = flows.get(&client) {
             *flow.last.lock() = Instant::now();
             if let Err(error) = flow.send(&datagram[..size]) {
-                debug!(%error, endpoint = %flow.endpoint, "a datagram to an endpoint is lost");
+                debug!(%error, endpoint = %flow.endpoint, "failed to send a datagram to an endpoint");
                 // nobody listens there, which the kernel reports with the next datagram
                 backend.record_unreachable(flow.endpoint.clone());
                 flows.remove(&client);
@@ -278,7 +278,7 @@ async fn begin_flow(
                     _share: share,
                 });
             }
-            Err(error) => debug!(%error, %endpoint, "an endpoint of a Service cannot be reached"),
+            Err(error) => debug!(%error, %endpoint, "failed to reach an endpoint of a Service"),
         }
     }
     None
@@ -294,7 +294,7 @@ async fn forward_over_relay(
     let stream = match relay.dial(client.ip(), &node, &request).await {
         Ok(stream) => stream,
         Err(error) => {
-            return debug!(%error, %node, "an endpoint of a Service cannot be reached over the relay");
+            return debug!(%error, %node, "failed to reach an endpoint of a Service through the relay");
         }
     };
     let (mut reader, mut writer) = split(stream);
@@ -337,12 +337,12 @@ async fn forward_answers(
                 *last.lock() = Instant::now();
                 // a datagram that cannot be sent now is lost, as UDP allows
                 if let Err(error) = socket.try_send_to(&buffer[..size], client) {
-                    debug!(%error, %client, "an answer of an endpoint is lost");
+                    debug!(%error, %client, "failed to send an endpoint's answer");
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => {
-                debug!(%error, "an endpoint of a Service does not answer");
+                debug!(%error, "endpoint of a Service not responding");
                 return;
             }
         }

@@ -41,7 +41,7 @@ enum RepairOutcome {
 /// Why an object is not repaired yet.
 #[derive(Debug, thiserror::Error)]
 enum RepairError {
-    #[error("the cloud does not tell: {0}")]
+    #[error("the cloud refused: {0}")]
     Cloud(ApiError),
     #[error("the store failed")]
     Store(#[from] StoreError),
@@ -60,13 +60,13 @@ impl Remote {
             for key in damaged.now().keys() {
                 is_left |= match self.repair(key, &mut unknown).await {
                     Ok(RepairOutcome::Done) => {
-                        info!(object = %key, "a damaged object was written anew");
+                        info!(object = %key, "damaged object rewritten");
                         false
                     }
                     Ok(RepairOutcome::Skipped) => false,
                     Ok(RepairOutcome::Retry) => true,
                     Err(error) => {
-                        debug!(object = %key, error = &error as &dyn std::error::Error, "a damaged object is asked for again");
+                        debug!(object = %key, error = &error as &dyn std::error::Error, "failed to fetch a damaged object; retrying");
                         true
                     }
                 };
@@ -164,7 +164,7 @@ impl Remote {
                     && let Err(refusal) = self.fetch_pod(&place).await
                     && !refusal.is_not_found()
                 {
-                    warn!(pod = %place, %refusal, "failed to fetch the desired state of a terminated pod");
+                    warn!(pod = %place, error = %refusal, "failed to fetch the desired state of a terminated pod");
                 }
             }
         }

@@ -105,7 +105,7 @@ impl Access {
         match self.account(given.trim()).await? {
             Ok(caller) => Ok(caller),
             Err(why) => {
-                debug!(why, "a bearer token is refused");
+                debug!(reason = why, "bearer token rejected");
                 Err(ApiError::unauthorized())
             }
         }
@@ -122,14 +122,14 @@ impl Access {
         }
         let was_issued_to_node = self.was_issued_to_node(given).await?;
         if !self.is_genuine(&token, was_issued_to_node) {
-            return Ok(Err("nobody who is known has signed it"));
+            return Ok(Err("unknown signer"));
         }
         match claims.validity(Timestamp::now().as_second()) {
             Validity::Valid => {}
             Validity::NotYetValid => return Ok(Err("its time has not come")),
             // while the cloud is not connected, the pod cannot get a newer token
             Validity::Expired if was_issued_to_node && self.cloud.link().is_none() => {}
-            Validity::Expired => return Ok(Err("its time is over")),
+            Validity::Expired => return Ok(Err("it has expired")),
         }
         let about = &claims.kubernetes;
         if let Some(pod) = &about.pod {
@@ -140,7 +140,7 @@ impl Access {
             );
             let stands = self.own.get(&key).await?;
             if stands.is_none_or(|stands| text(&stands, "/metadata/uid") != pod.uid) {
-                return Ok(Err("its pod is gone, or is another node's"));
+                return Ok(Err("its pod does not exist on this node"));
             }
         }
         Ok(Ok(Caller::Account(

@@ -31,19 +31,18 @@ const PENDING_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 #[derive(Debug, thiserror::Error)]
 pub(super) enum IssueError {
     /// The cloud is not connected, or does not answer.
-    #[error("the cloud cannot be asked")]
+    #[error("cannot reach the cloud")]
     Unreachable(#[from] Unreachable),
     /// The cloud refuses the request.
     #[error("the cloud refuses the certificate request: {0}")]
     Refused(String),
     /// Nobody has approved it.
     #[error(
-        "nobody has approved the certificate request {0} in {PENDING_TIMEOUT:?}; look at it with kubectl get csr, and approve it with \
-         kubectl certificate approve {0}"
+        "certificate request {0} was not approved within {PENDING_TIMEOUT:?}; run kubectl get csr, then kubectl certificate approve {0}"
     )]
     Pending(String),
     /// The certificate cannot be used.
-    #[error("what the cloud has signed cannot be used: {0}")]
+    #[error("cannot use the certificate from the cloud: {0}")]
     Unusable(String),
     /// The files cannot be written.
     #[error("{path} or its key cannot be written; check owner and free space of the directory")]
@@ -54,7 +53,7 @@ pub(super) enum IssueError {
         source: io::Error,
     },
     /// The key cannot be generated.
-    #[error("no key could be made")]
+    #[error("cannot create a key")]
     Key(#[from] CertError),
 }
 

@@ -99,7 +99,7 @@ impl CertificateManager {
             Err(why) => {
                 warn!(
                     file = %manager.files.0.display(),
-                    why,
+                    error = why,
                     "cannot use MetaServer's certificate; requesting a new certificate"
                 );
             }
@@ -142,7 +142,7 @@ impl CertificateManager {
             }
             match self.issue().await {
                 Ok(certificate) => {
-                    info!(file = %self.files.0.display(), "MetaServer has a certificate of the cloud");
+                    info!(file = %self.files.0.display(), "certificate for MetaServer issued by the cloud");
                     return certificate;
                 }
                 Err(IssueError::Unreachable(_)) => {}

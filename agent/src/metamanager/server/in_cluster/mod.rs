@@ -41,7 +41,7 @@ const LISTEN_RETRY_DELAY: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum InClusterCaError {
     /// It cannot be generated, or the cluster domain is invalid in a certificate.
-    #[error("the node's authority for the Service default/kubernetes cannot be made")]
+    #[error("cannot create this node's CA for the Service default/kubernetes")]
     Make(#[from] CertError),
     /// The files cannot be written.
     #[error("{path} or its key cannot be written; check owner and free space of the directory")]
@@ -98,7 +98,7 @@ impl InClusterCa {
             path: cert.clone(),
             source,
         })?;
-        info!(file = %cert.display(), "this node has an authority for the names of the Service default/kubernetes, for its own pods");
+        info!(file = %cert.display(), "CA for the names of the Service default/kubernetes created, for this node's pods only");
         Ok(Self { ca, names })
     }
 
@@ -120,7 +120,7 @@ impl InClusterCa {
 /// Why the API is not served at an address of its Service.
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
-    #[error("no certificate could be made")]
+    #[error("cannot create a certificate")]
     Certificate(#[from] CertError),
     #[error("there is no TLS")]
     Tls(#[from] TlsError),
@@ -143,7 +143,7 @@ impl InCluster {
                 }
                 match self.open(address, api_server) {
                     Ok(server) => {
-                        info!(%address, "MetaServer serves the Kubernetes API at the address of its Service");
+                        info!(%address, "MetaServer listening at the address of the Service default/kubernetes");
                         let end = shutdown.child_token();
                         componentbase::spawn(server.run(end.clone()));
                         open.insert(address, end.drop_guard());

@@ -24,13 +24,12 @@ const INTERFACE_KINDS: [&str; 2] = ["dummy", "bridge"];
 pub(crate) enum InterfaceError {
     /// The permission is missing.
     #[error(
-        "the interface {INTERFACE_NAME} for {0} cannot be made without the capability CAP_NET_ADMIN; run the agent as root, or make it by \
-         hand: ip link add {INTERFACE_NAME} type dummy && ip address add {0} dev {INTERFACE_NAME} && ip link set {INTERFACE_NAME} up"
+        "cannot create the interface {INTERFACE_NAME} for {0} without CAP_NET_ADMIN; run the agent as root, or create it yourself: ip link add {INTERFACE_NAME} type dummy && ip address add {0} dev {INTERFACE_NAME} && ip link set {INTERFACE_NAME} up"
     )]
     NotAllowed(IpAddr),
     /// The kernel refuses.
     #[error(
-        "the interface {INTERFACE_NAME} cannot {step}; make it by hand, or give {address} to another interface"
+        "the interface {INTERFACE_NAME} cannot {step}; create it yourself, or add {address} to another interface"
     )]
     Failed {
         /// The step that failed.
@@ -56,7 +55,7 @@ pub(crate) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
         Ok(index) => index,
         Err(_) => {
             create_interface(&kernel).map_err(failed("be made"))?;
-            if_nametoindex(INTERFACE_NAME).map_err(failed("be found after it was made"))?
+            if_nametoindex(INTERFACE_NAME).map_err(failed("be found after its creation"))?
         }
     };
     kernel
@@ -65,9 +64,9 @@ pub(crate) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
     match kernel.execute(&message::add_address(index, address)) {
         // another program has created it meanwhile
         Ok(()) | Err(Errno::EEXIST) => {}
-        Err(errno) => return Err(failed("be given its address")(errno)),
+        Err(errno) => return Err(failed("get its address")(errno)),
     }
-    info!(interface = INTERFACE_NAME, %address, "the address for pods is this machine's now");
+    info!(interface = INTERFACE_NAME, %address, "address for pods added to this machine");
     Ok(())
 }
 

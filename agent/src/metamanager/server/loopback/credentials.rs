@@ -38,7 +38,7 @@ const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// One of the files cannot be written or read.
-    #[error("{path} cannot be kept; check that its folder exists, has room and may be written to")]
+    #[error("cannot write {path}; check that its folder exists, is writable and has free space")]
     File {
         /// The path of the file.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum CredentialsError {
     },
     /// The certificate cannot be generated.
     #[error(
-        "no certificate for the loopback interface can be made; check allowedHosts of modules.metaManager.metaServer"
+        "cannot create a certificate for the loopback interface; check allowedHosts of modules.metaManager.metaServer"
     )]
     Certificate(#[source] CertError),
     /// The generated certificate is not accepted.
@@ -146,7 +146,7 @@ pub(in super::super) fn remove_stale_kubeconfig(directory: &Path) {
     let path = directory.join(KUBECONFIG);
     match fs::remove_file(&path) {
         Ok(()) => {
-            tracing::info!(path = %path.display(), "requireAuthorization is true: the kubeconfig is removed")
+            tracing::info!(path = %path.display(), "kubeconfig removed: requireAuthorization is true")
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => {
@@ -194,7 +194,7 @@ fn read_private(path: &Path, gid: Option<u32>) -> Option<String> {
     if !is_private {
         tracing::warn!(
             path = %path.display(),
-            "file was accessible to other users; file will be recreated with new contents"
+            "credentials file exposed to other users; recreating the file with new contents"
         );
         return None;
     }

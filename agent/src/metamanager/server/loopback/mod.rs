@@ -69,7 +69,7 @@ impl LocalClients {
     pub(super) fn authenticate(&self, parts: &Parts) -> Result<(), ApiError> {
         self.hosts.check(&parts.uri, &parts.headers).map_err(|refused| {
             let cure =
-                "ask for it by a loopback address, or name it in modules.metaManager.metaServer.allowedHosts";
+                "use a loopback address, or add the name to modules.metaManager.metaServer.allowedHosts";
             ApiError::with_code(refused.code, "Forbidden", &format!("{}; {cure}", refused.why))
         })?;
         let Some(expected) = &self.token else {
@@ -110,14 +110,12 @@ impl LocalClients {
         }
         if self.token.is_none() && request.is_stream() {
             return Err(ApiError::forbidden(
-                "MetaServer gives logs and sessions of pods to nobody who has not said who they are; take \
-                 modules.metaManager.metaServer.anonymousAuth away",
+                "MetaServer serves logs and sessions of pods to authenticated users only; remove modules.metaManager.metaServer.anonymousAuth",
             ));
         }
         if self.is_shared && matches!(request.part.as_str(), "exec" | "attach") {
             return Err(ApiError::forbidden(
-                "whoever runs commands in pods reads their Secrets, and with modules.metaManager.metaServer.clientGroup this token is \
-                 not root's alone; set featureGates.requireAuthorization to true, and roles say who may",
+                "commands in pods can read their Secrets, and modules.metaManager.metaServer.clientGroup shares this token with other users than root; set featureGates.requireAuthorization to true to use roles",
             ));
         }
         Ok(())

@@ -90,7 +90,7 @@ pub(super) fn of_meta_v2(node_name: &str, key: &str, value: &str) -> Row {
         ("" | "events.k8s.io", "events") | ("coordination.k8s.io", "leases") => {
             Row::Skipped("this agent makes its own")
         }
-        ("devices.kubeedge.io", _) => Row::Skipped("it stands in the table meta, too"),
+        ("devices.kubeedge.io", _) => Row::Skipped("it is in the table meta, too"),
         (
             "",
             "pods"

@@ -152,7 +152,7 @@ fn rows_of_meta_v2() {
         (
             "/devices.kubeedge.io/v1beta1/devices/ns/d",
             named("d", json!({})),
-            "left: it stands in the table meta, too",
+            "left: it is in the table meta, too",
         ),
         (
             "/core/v1/services/ns",

@@ -89,7 +89,7 @@ impl BoundDevices {
             Ok(Event::Delete(device)) => drop(self.devices.remove(&key(&device))),
             Err(error) => debug!(
                 error = &error as &dyn std::error::Error,
-                "the watch of devices began anew"
+                "watch of devices interrupted; restarting"
             ),
         }
     }

@@ -88,7 +88,7 @@ impl Table {
             let found = |name: &str| {
                 let key = (namespace.clone(), name.to_owned());
                 endpoints.get(&key).ok_or_else(|| {
-                    format!("there is no RuleEndpoint {name} in namespace {namespace}")
+                    format!("RuleEndpoint {name} not found in namespace {namespace}")
                 })
             };
             let outcome = found(&rule.spec.source).and_then(|from| {

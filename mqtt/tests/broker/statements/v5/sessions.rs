@@ -88,7 +88,7 @@ fn sending_again() -> Vec<Row> {
             Send(A, reason(0x40, 1, 0x80)), Send(A, reason(0x50, 2, 0x80)), Pings(A),
             Leaves(A), Send(A, keeping("a", 0, 60)), Gets(A, connack(1)), Pings(A),
         ])),
-        ("MQTT-4.3.3-7", "what was sent once comes again when its time is over, too", subscribed(2, vec![
+        ("MQTT-4.3.3-7", "what was sent once comes again when it has expired, too", subscribed(2, vec![
             Send(B, connect5(6, &[17, 0, 0, 0, 60], &[&text("b"), &[5, 24, 0, 0, 0, 1], &text("t"), &text("later")])), Gets(B, connack(0)),
             Send(B, publish(4, "t", 1, Some(&[2, 0, 0, 0, 1]), b"x")), Gets(B, ack(0x50, 1)), Gets(A, publish(4, "t", 1, Some(&[2, 0, 0, 0, 1]), b"x")),
             // a second passes
