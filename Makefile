@@ -49,8 +49,8 @@ needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	  containerd runc containernetworking-plugins iptables iproute2 busybox-static; }
 	@command -v mosquitto_sub >/dev/null && command -v mosquitto >/dev/null \
 	  || { apt-get update && apt-get install -y --no-install-recommends mosquitto mosquitto-clients; }
-	@command -v openssl >/dev/null && command -v curl >/dev/null \
-	  || { apt-get update && apt-get install -y --no-install-recommends openssl curl; }
+	@command -v openssl >/dev/null && command -v curl >/dev/null && command -v jq >/dev/null \
+	  || { apt-get update && apt-get install -y --no-install-recommends openssl curl jq; }
 	@$(PYTHON)/bin/python -c 'import grpc, kubernetes' 2>/dev/null \
 	  || { python3 -m venv $(PYTHON) && $(PYTHON)/bin/pip install --quiet $(PYTHON_PACKAGES); } \
 	  || { apt-get update && apt-get install -y --no-install-recommends python3-venv \

@@ -52,12 +52,12 @@ pub const SESSIONS: [(&str, &[&str]); 4] = [
             "docs/devices.md",
             "docs/stats.md",
             "docs/metaserver.md",
-            "docs/database.md",
             "docs/edgecore.md",
             "docs/join.md",
+            "docs/database.md",
         ],
     ),
-    ("rules", &["docs/rules.md"]),
+    ("rules", &["docs/rules.md", "docs/servicebus.md"]),
     // with containerd
     ("mesh", &["docs/mesh.md"]),
 ];

@@ -192,6 +192,9 @@ impl Session {
             .rposition(|(name, _)| name == program)
             .context("it does not run")?;
         self.running.remove(index).1.terminate()?;
+        if program == CLOUDSIM {
+            self.cloud.clear();
+        }
         Ok(())
     }
 

@@ -60,7 +60,7 @@ fn pages_about_a_node_show_what_its_commands_do() -> anyhow::Result<()> {
 }
 
 #[test]
-fn the_page_about_rules_shows_what_its_commands_do() -> anyhow::Result<()> {
+fn pages_about_rules_show_what_their_commands_do() -> anyhow::Result<()> {
     follow("rules", &[("/tmp/edge", "HERE/edge")], 15)
 }
 
