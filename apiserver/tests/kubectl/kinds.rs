@@ -59,6 +59,24 @@ fn without_ages(text: &str) -> String {
     lines.join("\n")
 }
 
+/// Creates all objects, with their statuses.
+async fn create(world: &World, manifests: &[(&str, String)]) {
+    let documents = |wanted: fn(&str) -> bool| {
+        let texts = manifests.iter().map(|(_, text)| text.as_str());
+        texts
+            .filter(|text| wanted(text))
+            .collect::<Vec<_>>()
+            .join("\n---\n")
+    };
+    world.told("create -f -", &documents(|_| true)).await;
+    let with_status = documents(|text| text.contains("\nstatus:"));
+    world
+        .told("replace --subresource=status -f -", &with_status)
+        .await;
+    // after the status, whose replacement would take away the annotation of `apply`
+    world.told("apply -f -", &documents(|_| true)).await;
+}
+
 /// All that is said of the kind whose object is `manifest`.
 async fn printed(world: &World, manifest: &str) -> String {
     let head = |key: &str| {
@@ -66,14 +84,6 @@ async fn printed(world: &World, manifest: &str) -> String {
         line.unwrap().trim().to_owned()
     };
     let (version, kind) = (head("apiVersion:"), head("kind:"));
-    world.told("create -f -", manifest).await;
-    if manifest.contains("\nstatus:") {
-        world
-            .told("replace --subresource=status -f -", manifest)
-            .await;
-    }
-    // after the status, whose replacement would take away the annotation of `apply`
-    world.told("apply -f -", manifest).await;
     let explain = format!("explain {} --api-version={version}", kind.to_lowercase());
     let (get, wide) = (
         world.told("get -f -", manifest).await,
@@ -120,16 +130,17 @@ async fn every_kind_is_printed() {
     let mut served: Vec<_> = served.lines().collect();
     served.sort_unstable();
     let now = Timestamp::now();
-    let all = stream::iter(served).map(async |name| {
+    let manifests = served.into_iter().map(|name| {
         let path = directory.join(format!("{name}.yaml"));
         let manifest = fs::read_to_string(&path).unwrap_or_else(|error| {
             panic!("{name} is served, but shown by no object in {path:?}: {error}")
         });
-        (
-            name,
-            printed(&world, &manifest.replace("NOW", &format!("{now:.6}"))).await,
-        )
+        (name, manifest.replace("NOW", &format!("{now:.6}")))
     });
+    let manifests: Vec<_> = manifests.collect();
+    create(&world, &manifests).await;
+    let all = stream::iter(&manifests)
+        .map(async |(name, manifest)| (*name, printed(&world, manifest).await));
     let all: Vec<_> = all.buffered(AT_ONCE).collect().await;
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("kinds");
