@@ -309,7 +309,7 @@ fn a_new_key_is_first_and_the_old_one_still_decrypts() {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("2 of 2 encrypted objects cannot be opened: their key"),
+            error.contains("2 of 2 encrypted objects cannot be decrypted: their key"),
             "{error}"
         );
         assert!(out.is_empty(), "{}", String::from_utf8_lossy(&out));

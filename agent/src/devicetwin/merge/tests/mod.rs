@@ -112,10 +112,7 @@ fn one_bad_property_refuses_the_update() {
             json!({"a": {"metadata": {"type": "Updated"}}}),
             "\"Updated\" is no type of a",
         ),
-        (
-            json!({"a": null}),
-            "a cannot be deleted: there is no such property",
-        ),
+        (json!({"a": null}), "a cannot be deleted: no such property"),
         (
             json!({"must": null}),
             "must cannot be deleted: it is not optional",

@@ -179,7 +179,7 @@ pub(super) fn node_patches() -> Vec<Row> {
 }
 
 pub(super) fn own_status() -> Vec<Row> {
-    use Expect::{Allow, Deny};
+    use Expect::{Allow, Code, Deny};
     use Verb::{Delete, Get, List};
     const N1: &str = "/core/v1/nodes/null/n1";
     vec![
@@ -208,10 +208,11 @@ pub(super) fn own_status() -> Vec<Row> {
                 (lease(Change::Insert, "kube-node-lease", "n2"), Deny),
                 (own_lease(json!({"finalizers": ["example.com/hold"]})), Deny),
                 (own_lease(json!({"finalizers": "example.com/hold"})), Deny),
-                (own_lease(json!({"finalizers": []})), Allow),
+                // allowed to the node; the API wants a resourceVersion
+                (own_lease(json!({"finalizers": []})), Code(422)),
                 (
                     own_lease(json!({"ownerReferences": [lease_owner("Node", "n1", false)]})),
-                    Allow,
+                    Code(422),
                 ),
                 (
                     own_lease(json!({"ownerReferences": [lease_owner("Node", "n1", true)]})),

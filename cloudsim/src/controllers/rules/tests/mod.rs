@@ -476,7 +476,7 @@ async fn a_rule_that_is_not_in_force_says_why_until_it_is() {
                 .is_some_and(|error| error.contains(why))
         };
         let (second, lonely) = (world.status("second").await, world.status("lonely").await);
-        let no_endpoint = "not in force: there is no RuleEndpoint later in namespace default";
+        let no_endpoint = "not in force: RuleEndpoint later not found in namespace default";
         let both = says(&second, "not in force: rule default/first is older")
             && says(&lonely, no_endpoint);
         if both { Ok(()) } else { Err((second, lonely)) }
