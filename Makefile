@@ -111,7 +111,8 @@ else
 	@test -x $(BUILT)/zig/bin/cargo-zigbuild || { python3 -m venv $(BUILT)/zig && $(BUILT)/zig/bin/pip install --quiet $(ZIG_PACKAGES); }
 endif
 	rustup target add $(MUSL)
-	$(MUSL_CARGO) --locked --release --package hollow --target $(MUSL)
+	OUTRIGGER_COMMIT=$$(git rev-parse --short=12 HEAD) && export OUTRIGGER_COMMIT && \
+	  $(MUSL_CARGO) --locked --release --package hollow --target $(MUSL)
 	mkdir -p $(BUILT)/image
 	python3 image/archive.py --program $(BUILT)/$(MUSL)/release/cloudsim --tag docker.io/$(IMAGE) \
 	  --version $(lastword $(subst :, ,$(IMAGE))) --output $(ARCHIVE)

@@ -82,7 +82,7 @@ impl Builder {
         self
     }
 
-    /// Sets the kinds (group, kind) on which no controller acts: whoever writes an object of one is warned that it is only stored.
+    /// Sets the kinds (group, kind) on which no controller acts: a client that writes such an object is warned that it is only stored.
     #[must_use]
     pub fn stored_only<'a>(mut self, kinds: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let kinds = kinds

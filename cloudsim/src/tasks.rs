@@ -22,7 +22,7 @@ pub struct TaskPanicked {
     pub message: String,
 }
 
-/// A set of named tasks, and what tells them to end; clones share it.
+/// A set of named tasks, and the token that ends them; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,

@@ -1,4 +1,4 @@
-//! Links in `/var/log/containers`: one for the log of each container, whose name tells log collectors the pod.
+//! Links in `/var/log/containers`: one for the log of each container, whose name contains the pod for log collectors.
 //!
 //! Source: <https://github.com/kubernetes/design-proposals-archive/blob/main/node/kubelet-cri-logging.md>.
 

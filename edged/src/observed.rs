@@ -130,7 +130,7 @@ impl Default for Health {
 /// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Created but not started, left behind when the agent ended in between. It is removed and created anew.
+    /// Created but not started, left behind when the agent ended in between. It is removed and created again.
     Created,
     /// Running; ends as [`State::Exited`].
     Running {

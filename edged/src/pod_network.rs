@@ -30,7 +30,7 @@ pub trait PodNetwork: fmt::Debug + Send + Sync {
     /// Connects to a TCP port of a host, an address or a name.
     ///
     /// # Errors
-    /// As those of [`TcpStream::connect`]: `ConnectionRefused` where nobody listens.
+    /// As those of [`TcpStream::connect`]: `ConnectionRefused` if the port is closed.
     fn connect<'a>(
         &'a self,
         host: &'a str,

@@ -27,7 +27,7 @@ pub(crate) fn since(at: Timestamp, now: Timestamp) -> Duration {
     }
 }
 
-/// Reports whether a wait until `at` is over, which was at most `longest` when it began. A clock that was set back meanwhile does
+/// Reports whether a wait until `at` has ended, which was at most `longest` when it began. A clock that was set back meanwhile does
 /// not prolong it.
 pub(crate) fn has_elapsed(at: Timestamp, now: Timestamp, longest: Duration) -> bool {
     at <= now || at > after(now, longest)

@@ -44,7 +44,7 @@ impl Api {
     }
 }
 
-/// Reports whether a call failed because a stored object is damaged: it exists, and nobody may act as if it were deleted.
+/// Reports whether a call failed because a stored object is damaged: it exists, and must not be treated as deleted.
 pub fn is_damaged(status: &kube::core::Status) -> bool {
     status.reason == STORAGE_READ
 }

@@ -8,7 +8,7 @@ pub enum Reason {
     Success = 0x00,
     /// 0x04: the client disconnects, and its will is to be published.
     DisconnectWithWill = 0x04,
-    /// 0x10: the message was accepted, but nobody subscribes to its topic.
+    /// 0x10: the message was accepted, but its topic has no subscriber.
     NoMatchingSubscribers = 0x10,
     /// 0x11: there was no such subscription.
     NoSubscriptionExisted = 0x11,

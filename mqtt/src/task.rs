@@ -140,8 +140,8 @@ pub async fn bind(config: Config) -> Result<(Handle, Task), Error> {
 }
 
 impl Task {
-    /// Serves until `shutdown` is cancelled. Then every client is told, and the remaining changes are written. It returns early only if the
-    /// database or a listener fails.
+    /// Serves until `shutdown` is cancelled. Then every client is notified, and the remaining changes are written. It returns early only if
+    /// the database or a listener fails.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
         let stop = shutdown.child_token();
         let mut listeners = JoinSet::new();
@@ -207,7 +207,7 @@ impl Task {
     }
 }
 
-/// Waits until a listener fails; otherwise clients would be refused and nobody would notice.
+/// Waits until a listener fails; otherwise clients would be refused unnoticed.
 async fn accept_failed(listeners: &mut JoinSet<()>) -> Error {
     while let Some(ended) = listeners.join_next().await {
         if let Err(error) = ended {

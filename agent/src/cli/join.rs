@@ -92,7 +92,7 @@ pub struct Join {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub ignore_checks: Vec<String>,
 
-    /// Where everything is
+    /// Paths of the installation
     #[command(flatten)]
     pub paths: InstallPaths,
 }
@@ -112,7 +112,7 @@ pub struct Reset {
     #[arg(long)]
     pub without_runtime: bool,
 
-    /// Where everything is
+    /// Paths of the installation
     #[command(flatten)]
     pub paths: InstallPaths,
 }

@@ -135,7 +135,7 @@ pub enum Command {
 pub enum Db {
     /// Check every object; exit code 1 if one is damaged
     Check {
-        /// Where it is
+        /// The database and its configuration
         #[command(flatten)]
         file: DbFile,
         /// Print the result as JSON or YAML
@@ -144,7 +144,7 @@ pub enum Db {
     },
     /// Print every object as one line of JSON
     Dump {
-        /// Where it is
+        /// The database and its configuration
         #[command(flatten)]
         file: DbFile,
         /// Include the values of Secrets and tokens

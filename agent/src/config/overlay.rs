@@ -40,7 +40,7 @@ impl<'a> SchemaNode<'a> {
     }
 }
 
-/// Merges `user` into `base`. A wrong value leaves `base` unchanged, so that the search for errors goes on.
+/// Merges `user` into `base`. A wrong value leaves `base` unchanged, so that the search for errors continues.
 pub(super) fn overlay(
     base: &mut Value,
     known: SchemaNode<'_>,

@@ -66,7 +66,7 @@ impl FakeCloud {
         message
     }
 
-    /// Sends a message of the cloud: to the request that it answers, else to the inbox, which drops it if nobody reads there.
+    /// Sends a message of the cloud: to the request that it answers, else to the inbox, which drops it without a reader.
     pub(crate) async fn say(&self, message: Message) {
         if let Err(message) = self.waiters.deliver(message) {
             self.inbox.send(*message).await.ok();

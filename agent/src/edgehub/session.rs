@@ -145,7 +145,7 @@ async fn read(
     }
 }
 
-/// Rejects a message that is larger than this agent accepts, and goes on with the next. It is acknowledged if the cloud waits for that:
+/// Rejects a message that is larger than this agent accepts, and continues with the next. It is acknowledged if the cloud waits for that:
 /// it would otherwise come again for ever, and the protocol has no other answer.
 fn reject(config: &Config, queue: &Queue, TooLarge { size, head }: TooLarge) {
     let resource = head

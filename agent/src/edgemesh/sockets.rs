@@ -44,7 +44,7 @@ pub(super) fn limit_buffers(socket: &TcpSocket) -> io::Result<()> {
     socket.set_send_buffer_size(KERNEL_BUFFER)
 }
 
-/// Makes the kernel end a connection by a reset when it is dropped, as if nobody had listened.
+/// Makes the kernel end a connection by a reset when it is dropped, as if the port were closed.
 pub(super) fn reset_on_drop(stream: &TcpStream) {
     if let Err(error) = stream.set_zero_linger() {
         debug!(%error, "failed to reset a connection; connection closed");

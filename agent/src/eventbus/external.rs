@@ -238,7 +238,7 @@ impl Connection<'_> {
         self.events.state.events.retain(is_not_sent_again);
     }
 
-    /// Handles an event. Returns whether the connection was established anew.
+    /// Handles an event. Returns whether the connection was established again.
     async fn handle_event(&mut self, event: Event) -> bool {
         match event {
             Event::Incoming(Incoming::ConnAck(ack)) => {

@@ -1,4 +1,4 @@
-//! The users of the internal broker: a file with `user:password` in each line, which nobody else may read.
+//! The users of the internal broker: a file with `user:password` in each line, readable by its owner only.
 
 use std::{
     fs::{File, Metadata},

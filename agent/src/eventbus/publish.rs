@@ -11,7 +11,7 @@ use wire::{Header, Upstream, bus::Payload, text::short, topic::check_publication
 use super::{Bus, handle::Published};
 use crate::edgehub::EdgeHub;
 
-/// How long a broker may take for a message before the cloud is told that it has not taken it.
+/// How long a broker may take for a message before the message is reported to the cloud as not accepted.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(8);
 /// The most messages that brokers have not confirmed; beyond them the cloud's messages are not read.
 const MAX_PENDING_ANSWERS: usize = 256;

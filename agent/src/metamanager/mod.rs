@@ -254,7 +254,7 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
     )
 }
 
-/// Returns the collections that nobody else may read: Secrets, and tokens of service accounts.
+/// Returns the collections with confidential objects: Secrets, and tokens of service accounts.
 pub(crate) fn confidential() -> Vec<Resource> {
     vec![Resource::new("", "secrets"), remote::token_resource()]
 }

@@ -17,7 +17,7 @@ const MAX_MESSAGE_BYTES: usize = wire::json::DEFAULT_LIMIT;
 
 /// The most messages of a chunk to which others are added.
 const MAX_OPEN_MESSAGES: usize = 64;
-/// The most bytes of such a chunk: it is written anew each time.
+/// The most bytes of such a chunk: each change rewrites it.
 const MAX_OPEN_BYTES: usize = 16 * 1024;
 /// The number of the first chunk, with space for older ones.
 const FIRST_CHUNK: u64 = 1 << 32;

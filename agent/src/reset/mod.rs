@@ -1,6 +1,6 @@
 //! `edge-agent reset`: a machine stops being a node. It undoes `join`, or the manual setup of an agent.
 //!
-//! The agent is stopped first, then its pods are ended, then the cloud is told, then files are removed: the configuration last,
+//! It stops the agent, stops the agent's pods, reports to the cloud, and then removes files: the configuration last,
 //! so that an interrupted reset can be repeated. What the agent did not create stays, and is reported.
 
 mod files;
@@ -46,7 +46,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The longest answer to the question, bytes.
 const MAX_ANSWER: u64 = 1024;
 
-/// Resets the machine; asks on `input` unless told not to, and reports on `out`. The exit code says whether everything was
+/// Resets the machine; asks on `input` unless forced, and reports on `out`. The exit code says whether everything was
 /// removed.
 ///
 /// # Errors

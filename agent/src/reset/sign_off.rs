@@ -1,4 +1,4 @@
-//! Tells the cloud that this machine is no node any more: without that, its Node would be Ready until its lease has run out.
+//! Reports to the cloud that this machine no longer runs its node; otherwise the Node would be Ready until its Lease expires.
 
 use std::{io::Write, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 /// How long the cloud may take to accept a session, and to answer.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reports the node as not ready, if it has ever joined. The reset goes on if the cloud is not reached.
+/// Reports the node as not ready, if it has ever joined. The reset continues if the cloud is not reached.
 pub(super) async fn run(config: &Config, out: &mut impl Write) -> anyhow::Result<()> {
     let Some(node) = stored_node(config).await else {
         return Ok(());

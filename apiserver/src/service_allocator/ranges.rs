@@ -28,7 +28,7 @@ fn nth(offset: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(NETWORK.to_bits() + offset)
 }
 
-/// Why this address cannot be had by anybody; the network's own and its broadcast address are nobody's.
+/// Why this address cannot be allocated: it is the network's own or its broadcast address.
 pub(super) fn refuses_address(text: &str) -> Option<String> {
     let offset = text
         .parse::<Ipv4Addr>()

@@ -1,6 +1,6 @@
 //! ObjectSync and ClusterObjectSync: the revision of each object that each node has acknowledged, kept in the API so that it survives
 //! this process. They are created before an object is sent for the first time: a node whose acknowledgement was lost with this process
-//! may hold the object, and must be told of its deletion.
+//! may hold the object, and must get its deletion.
 //!
 //! Source: `reliablesyncs.kubeedge.io/v1alpha1`; objects are named `<node>.<uid>`, and those of namespaced objects are in the object's
 //! namespace.

@@ -58,7 +58,7 @@ impl Helpers {
     }
 }
 
-/// A record to write, and the channel of whoever waits for it.
+/// A record to write, and the channel of the task that waits for it.
 pub(super) type RecordRequest = (Record, Option<oneshot::Sender<()>>);
 
 /// Handles the node's requests one after the other, so that a later patch never overtakes an earlier one.
@@ -84,8 +84,8 @@ pub(super) async fn handle_requests(
     }
 }
 
-/// Writes sync records and notifies whoever waits for one; on failure it drops their channel. An acknowledgement that is not recorded is
-/// sent again at the next connection.
+/// Writes sync records and notifies the tasks that wait for one; on failure it drops their channel. An acknowledgement that is not recorded
+/// is sent again at the next connection.
 pub(super) async fn write_records(
     node: String,
     records: SyncRecords,

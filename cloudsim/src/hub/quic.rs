@@ -33,7 +33,7 @@ use crate::{
     sessions::{RefusalReason, RequestSequence, SessionRequest, Transport},
 };
 
-/// As KubeEdge's: a connection on which nothing was heard for so long is dead.
+/// As KubeEdge's: a connection that is silent for this time is dead.
 const SILENCE: VarInt = VarInt::from_u32(30_000);
 /// Streams of one node: the greeting and the messages.
 const STREAMS: VarInt = VarInt::from_u32(2);

@@ -487,7 +487,7 @@ impl Session<'_> {
     }
 }
 
-/// Reports whether the delivery tells a node of its own deletion; no node hears of another.
+/// Reports whether the delivery is the deletion of the node's own Node; no node gets that of another.
 fn deletes_own_node(delivery: &Delivery) -> bool {
     delivery.revision.is_none()
         && delivery

@@ -132,7 +132,7 @@ impl Locked {
         Self::try_take(paths, LOCK_ATTEMPTS)
     }
 
-    /// Locks all files, each with so many attempts.
+    /// Locks all files, each with this number of attempts.
     pub(super) fn try_take(paths: &[PathBuf], attempts: u32) -> Result<Self, KubeconfigError> {
         let mut sorted: Vec<&PathBuf> = paths.iter().collect();
         sorted.sort();

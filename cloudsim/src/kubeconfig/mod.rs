@@ -228,7 +228,7 @@ impl Entries {
         self.is_current
     }
 
-    /// Makes the entries end with this value: nobody can use them after the cloud.
+    /// Removes the entries when this value is dropped: they are useless without the cloud.
     pub(crate) fn make_temporary(&mut self) {
         self.is_temporary = true;
     }

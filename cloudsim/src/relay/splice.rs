@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::table::JoinedStreams;
 use crate::faults::now;
 
-/// Two streams between which nothing is copied for so long are ended.
+/// Two streams without traffic are closed after this time.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// How long the first bytes of each of the two nodes may take: the answer of the one, and the beginning of TLS of the other.
 const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(15);

@@ -1,4 +1,4 @@
-//! The role that allows reading `metrics.k8s.io` to whoever may view, as where metrics-server is installed.
+//! The role that allows reading `metrics.k8s.io` to all viewers, as metrics-server does.
 
 use std::collections::BTreeMap;
 

@@ -120,7 +120,7 @@ impl Inbox {
         self.room.notified().await;
     }
 
-    /// Reads buffered bytes. Returns `None` if there are none and the stream goes on; `waker` is then called later.
+    /// Reads buffered bytes. Returns `None` if there are none and the stream is open; `waker` is then called later.
     pub(super) fn read(&self, into: &mut ReadBuf<'_>, waker: &Waker) -> Option<io::Result<()>> {
         let mut state = self.state.lock();
         if state.bytes.is_empty() {

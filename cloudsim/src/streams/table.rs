@@ -90,7 +90,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Returns the reason for which the tunnel is closed, if the node is to be told.
+    /// Returns the reason for which the tunnel is closed, if the node is to get one.
     pub(super) fn close_reason(&self) -> Option<&str> {
         self.close_reason.get().map(String::as_str)
     }

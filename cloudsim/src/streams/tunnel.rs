@@ -253,7 +253,7 @@ impl Inbound<'_> {
         }
     }
 
-    /// Queues the end of a stream for the node. If the queue is full, the node goes on sending, and its data is dropped.
+    /// Queues the end of a stream for the node. If the queue is full, the node continues to send, and its data is dropped.
     fn queue_end(&self, id: u64) {
         let _ = self.late.try_send(id);
     }

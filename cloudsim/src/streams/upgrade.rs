@@ -140,7 +140,7 @@ fn dial_headers(request: &Request<Incoming>) -> DialHeaders {
     }
 }
 
-/// Builds the answer; a node with windows is told this cloud's window.
+/// Builds the answer; a node with windows gets this cloud's window.
 fn switching(key: &str, window: Option<usize>) -> Response<Full<Bytes>> {
     let mut answer = Response::new(Full::default());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;

@@ -18,7 +18,7 @@ use super::Cgroups;
 pub(crate) struct WatchedPod {
     /// The pod's uid.
     pub(crate) uid: String,
-    /// Id of its current sandbox, for which the group may have been created anew.
+    /// Id of its current sandbox, for which the group may have been created again.
     pub(crate) sandbox_id: String,
 }
 

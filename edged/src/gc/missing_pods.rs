@@ -1,8 +1,8 @@
-//! Finds pods that run here and that the API does not have because its store was created anew, and requests each of them by name
+//! Finds pods that run here and that the API does not have because its store was created again, and requests each of them by name
 //! until the API has all pods. A cloud that knows that this node has acknowledged a pod does not send it again by itself. Pods
 //! are found by their sandboxes and, after a reboot, by their log directories. These may belong to an older pod whose name
 //! another pod has by now, so a pod is requested only if the API has none of that name. If the cloud knows none of them,
-//! MetaManager is told, and they are orphans.
+//! MetaManager is notified, and they are orphans.
 //!
 //! Source: KubeEdge, SyncController, which compares what was acknowledged and not what is there.
 

@@ -95,7 +95,7 @@ pub(crate) struct PodState {
     pub(super) tokens: HashMap<(String, String), Instant>,
 }
 
-/// Why and how a pod ends although nobody deleted it, or may not start.
+/// Why and how a pod ends without being deleted, or may not start.
 #[derive(Clone, Debug)]
 pub(crate) struct Termination {
     /// Reason and message of the pod's status.

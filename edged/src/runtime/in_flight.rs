@@ -24,7 +24,7 @@ pub(super) struct InFlightCalls {
 }
 
 impl InFlightCalls {
-    /// Runs `call` as a task and returns its result. If the caller is dropped, the call goes on.
+    /// Runs `call` as a task and returns its result. If the caller is dropped, the call continues.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         name: &'static str,

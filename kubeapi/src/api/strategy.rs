@@ -254,7 +254,7 @@ pub trait Strategy: Send + Sync + 'static {
 
     // --- properties
 
-    /// Reports whether controllers empty deleted namespaces and collect dependents. In a cache nobody does: the cloud has done so.
+    /// Reports whether controllers empty deleted namespaces and collect dependents. In a cache, the cloud has done so.
     fn collects_garbage(&self) -> bool {
         false
     }

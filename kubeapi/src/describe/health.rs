@@ -3,7 +3,7 @@
 //! | check | what |
 //! |---|---|
 //! | `ping` | the API answers |
-//! | `store` | the store takes writes; not part of `/livez`, as nobody frees a disk by starting the server anew |
+//! | `store` | the store takes writes; not part of `/livez`, as a restart of the server frees no disk |
 
 use std::time::{Duration, Instant};
 

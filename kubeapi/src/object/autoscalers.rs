@@ -1,7 +1,7 @@
 //! Autoscalers of `autoscaling/v1`, which know no metric but the processor, as the same objects of `autoscaling/v2`, in which
 //! they are stored. Pure.
 //!
-//! What `v1` cannot say stands in annotations, as in Kubernetes. Source: `pkg/apis/autoscaling/v1/conversion.go`.
+//! Fields that `v1` lacks are in annotations, as in Kubernetes. Source: `pkg/apis/autoscaling/v1/conversion.go`.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! The path of a value in an object, as causes are told at: `spec.names[0].kind`.
+//! The path of a value in an object, as causes name it: `spec.names[0].kind`.
 
 /// Appends a step to the path while `walk` runs.
 pub fn within(path: &mut String, step: &str, walk: impl FnOnce(&mut String)) {

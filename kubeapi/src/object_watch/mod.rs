@@ -59,7 +59,7 @@ where
 /// An object that cannot be decoded as `K` is logged as a warning, once for each of its versions, and holds up no other object:
 ///
 /// - A change is skipped: the receiver keeps the version that it has.
-/// - In a list, the version of [`ObjectWatch::with_last_version`] stands for it, so that nobody takes it for deleted. An object that the
+/// - In a list, the version of [`ObjectWatch::with_last_version`] replaces it, so that it does not count as deleted. An object that the
 ///   receiver does not have is skipped.
 /// - A deletion is that of the last version. Without one, everything is listed again after five seconds.
 ///

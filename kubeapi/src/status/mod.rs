@@ -15,7 +15,7 @@ use crate::{
 };
 use objectstore::{Key, Resource, StoreError};
 
-/// A detail that stands in the metadata of the answer: where a list goes on.
+/// A detail in the metadata of the answer: the start of the next page of a list.
 const CONTINUE: &str = "continue";
 
 /// The reason of Kubernetes for stored objects that cannot be read.
@@ -185,7 +185,7 @@ impl StatusError {
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// 410: what a list began with is no longer known; `token` goes on with what is there now.
+    /// 410: the revision of a list is no longer known; `token` continues with the current objects.
     pub fn page_expired(token: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list result. You can start a new list \
                        without the continue parameter, or use the continue token in this response to retrieve the remainder \

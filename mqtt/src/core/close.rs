@@ -47,7 +47,7 @@ impl Core {
         }
     }
 
-    /// Ends a connection for `fault` and tells its client.
+    /// Closes a connection for `fault` and notifies its client.
     pub(super) fn fail(&mut self, id: u64, fault: Fault) {
         Counters::count(&self.counters.faults);
         if let Some(session) = self.sessions.get(&id) {

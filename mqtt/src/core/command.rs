@@ -29,7 +29,7 @@ pub(crate) enum Command {
     },
     /// The packets after CONNECT.
     Packets(Batch),
-    /// A connection has ended; if there is a fault, its client is told.
+    /// A connection has ended; if there is a fault, its client is notified.
     Closed {
         connection: u64,
         fault: Option<Fault>,

@@ -95,7 +95,7 @@ impl Core {
         }
     }
 
-    /// Delivers a message to a receiver, which is removed if nobody holds it any more.
+    /// Delivers a message to a receiver, which is removed if its last owner has dropped it.
     pub(super) fn hand_over(&mut self, id: u64, message: &Arc<Message>) {
         let Some(local) = self.locals.get(&id) else {
             return;

@@ -300,7 +300,7 @@ impl Core {
         self.room = true;
     }
 
-    /// Shuts the broker down: every client is told, and the wills are published.
+    /// Shuts the broker down: it notifies every client and publishes the wills.
     pub(crate) fn shut_down(&mut self) {
         let connected: Vec<u64> = self.connections.values().copied().collect();
         for session in connected {

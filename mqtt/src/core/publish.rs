@@ -168,7 +168,7 @@ impl Core {
         }
     }
 
-    /// Retains and routes a message; returns false if nobody subscribes to it.
+    /// Retains and routes a message; returns false if it has no subscriber.
     pub(super) fn accept(&mut self, message: &Arc<Message>, from: Option<u64>) -> bool {
         let session = from.and_then(|id| self.sessions.get(&id));
         let holder = session

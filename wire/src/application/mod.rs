@@ -17,7 +17,7 @@ pub use self::self_review::SelfReview;
 const CORE: &str = "core";
 /// The word in a key for "no namespace" and for "no name".
 const NULL: &str = "null";
-/// Go's zero time, written as the closing time of a request, which nobody reads.
+/// Go's zero time, written as the closing time of a request, which no peer reads.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// The kind of API call.

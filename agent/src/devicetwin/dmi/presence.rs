@@ -1,4 +1,4 @@
-//! Watches whether a mapper serves its socket. While it does not, nobody knows the state of its devices: they become `unknown`.
+//! Watches whether a mapper serves its socket. Otherwise the state of its devices is `unknown`.
 //!
 //! EdgeCore keeps the last state that a mapper reported.
 

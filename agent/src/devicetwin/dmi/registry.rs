@@ -22,7 +22,7 @@ const PLURAL: &str = "mappers";
 /// The group of rows of EdgeCore's database that were not taken over yet.
 const EDGECORE_GROUP: &str = "edgecore.outrigger.dev";
 
-/// The most mappers; a node has a handful of protocols. One more replaces one whose socket nobody serves.
+/// The most mappers; a node has a handful of protocols. Another one replaces a mapper whose socket is not served.
 const MAX_MAPPERS: usize = 64;
 
 /// Why a mapper was not registered.

@@ -171,7 +171,7 @@ impl Identity {
 pub(crate) enum NodeStatus {
     /// There is no such node.
     Unknown,
-    /// There is such a node; CloudCore says no more, and gives its name to whoever has a token.
+    /// The node exists; CloudCore returns nothing more, and accepts its name from every holder of a token.
     Exists,
     /// There is such a node, and its name is not given before an administrator has freed it.
     Taken,

@@ -276,7 +276,7 @@ fn after_response(head: &[u8]) -> Option<Place> {
         .then(|| Place::Header(Vec::new()))
 }
 
-/// Returns the place after a header: an empty payload is over at once.
+/// Returns the place after a header: an empty payload ends at once.
 fn after(length: u64, place: Place) -> Place {
     if length == 0 {
         Place::Header(Vec::new())

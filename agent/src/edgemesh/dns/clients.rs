@@ -19,7 +19,7 @@ use crate::{
 
 /// How long the networks that were read are valid.
 const MAX_AGE: Duration = Duration::from_secs(10);
-/// How soon they are read anew for a client that is in none of them: a pod's network may be younger.
+/// How soon they are read again for a client that is in none of them: a pod's network may be younger.
 const MIN_AGE: Duration = Duration::from_secs(1);
 
 /// The networks whose clients are answered.

@@ -240,7 +240,7 @@ impl Proxy {
         });
     }
 
-    /// Logs what cannot be served, once, and when that is over.
+    /// Logs Services that cannot be served completely, once, and when they can be served again.
     fn log_unserved(&mut self, unserved: BTreeSet<String>) {
         for what in unserved.difference(&self.unserved) {
             warn!(error = what, "cannot serve a Service completely");

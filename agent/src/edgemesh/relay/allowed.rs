@@ -6,7 +6,7 @@ use wire::relay::{self, ConnectRequest};
 
 use crate::edgemesh::snapshot::{Protocol, Snapshot, is_special};
 
-/// Why an endpoint is not dialled for another node, which is told so.
+/// Why an endpoint is not dialled for another node; the reason is sent to that node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotAllowed {
     #[error("this node does not know the Services yet")]

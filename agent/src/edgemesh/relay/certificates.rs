@@ -94,7 +94,7 @@ impl Certificates {
         Ok(config)
     }
 
-    /// Builds a server's TLS configuration that accepts every node of this cluster; [`node_of`] tells which one has come.
+    /// Builds a server's TLS configuration that accepts every node of this cluster; [`node_of`] returns which one has connected.
     pub(super) async fn for_nodes(&self) -> Result<ServerConfig, CertificateError> {
         let loaded = self.loaded().await?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))

@@ -309,7 +309,7 @@ impl Rows {
         }
     }
 
-    /// Adds a row whose columns have their names. Row numbers are assigned anew.
+    /// Adds a row whose columns have their names. Row numbers are assigned again.
     fn columns(&mut self, table: Table, row: &Value) {
         let is_numbered = table != Table::Device;
         let value = |column: &&str| match *column {

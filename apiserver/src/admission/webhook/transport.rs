@@ -22,7 +22,7 @@ const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// The most redirects that are followed, as in Go's client.
 const MAX_REDIRECTS: usize = 10;
 
-/// How much of an answer that refuses is told.
+/// How much of a refusing answer is reported.
 const MAX_EXCERPT_LENGTH: usize = 256;
 
 /// A webhook that is to be called.
@@ -46,7 +46,7 @@ pub trait WebhookTransport: Send + Sync + fmt::Debug + 'static {
     /// The answer to a review.
     ///
     /// # Errors
-    /// Why there is none, in words for whoever asked.
+    /// Why there is no answer, as text for the client.
     async fn call(&self, call: WebhookCall) -> Result<Bytes, String>;
 }
 

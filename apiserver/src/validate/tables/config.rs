@@ -164,7 +164,7 @@ fn of_type(secret: &Place<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Checks that the value under `key` is there and is JSON; it is not told.
+/// Checks that the value under `key` is there and is JSON; the error does not contain it.
 fn json_of(secret: &Place<'_>, key: &str) -> Option<Cause> {
     let field = format!("data[{key}]");
     let Some(text) = secret.get("data").get(key).and_then(Value::as_str) else {

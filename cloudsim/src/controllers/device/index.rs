@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::mailbox::{ObjectKind, ObjectPath};
 
-/// How many deleted devices are remembered for nodes that still have to be told. Of others they are told the name only.
+/// How many deleted devices are remembered for nodes without their deletion. Nodes get only the names of older ones.
 const MAX_REMEMBERED: usize = 4096;
 
 /// Namespace and name.

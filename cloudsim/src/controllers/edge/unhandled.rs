@@ -51,7 +51,7 @@ impl Unhandled {
         self.report((node, header), ("rules", "upload of bus"), |_| None)
     }
 
-    /// Answers a local application's call of `target`; without a target it is a service's answer that nobody expects.
+    /// Answers a local application's call of `target`; without a target it is an unexpected answer of a service.
     pub(in crate::controllers) fn service_upload(
         &self,
         node: &str,

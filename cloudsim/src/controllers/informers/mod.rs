@@ -187,7 +187,7 @@ impl<K> Informer<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Returns the changes from now on: whoever listens before reading [`Informer::all`] misses none.
+    /// Returns the changes from now on: a caller that listens before reading [`Informer::all`] misses none.
     pub(crate) fn listen(&self) -> mpsc::Receiver<Change<K>> {
         let (sender, receiver) = mpsc::channel(WAITING_CHANGES);
         self.0.listeners.lock().push(sender);

@@ -63,7 +63,7 @@ shapes! {
     NullContent = "null-content",
     /// Objects whose fields have the wrong types.
     WrongTypes = "wrong-types",
-    /// Sources, groups, operations, kinds and paths that nobody knows.
+    /// Unknown sources, groups, operations, kinds and paths.
     UnknownKinds = "unknown-kinds",
     /// Content nested a hundred thousand levels deep.
     DeepJson = "deep-json",
@@ -85,7 +85,7 @@ shapes! {
     WildNumbers = "wild-numbers",
     /// Fields that stand twice.
     DoubledFields = "doubled-fields",
-    /// Answers to questions that nobody asked.
+    /// Answers without a request.
     UnaskedAnswers = "unasked-answers",
     /// Pods and settings of other nodes, and objects whose content has another name.
     ForeignObjects = "foreign-objects",

@@ -12,7 +12,7 @@ const FRACTION_DIGITS: usize = 9;
 #[derive(Debug, PartialEq, Eq)]
 struct Record<'a> {
     time: &'a str,
-    /// Whether the line goes on in the next record.
+    /// Whether the line continues in the next record.
     partial: bool,
     content: &'a [u8],
 }

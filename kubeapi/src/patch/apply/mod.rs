@@ -18,7 +18,7 @@ mod managers;
 mod set;
 mod walk;
 
-/// Fields of the metadata that the server writes or that identify the object: nobody owns them.
+/// Fields of the metadata that the server writes or that identify the object: they have no owner.
 const UNOWNED_METADATA: [&str; 8] = [
     "name",
     "namespace",

@@ -1,4 +1,4 @@
-//! Keys that stand twice in one mapping of a YAML text, told by their line.
+//! Keys that are twice in one mapping of a YAML text, reported with their line.
 
 use std::{collections::HashSet, fmt};
 

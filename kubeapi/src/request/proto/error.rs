@@ -50,7 +50,7 @@ pub(crate) enum Error {
 /// What is wrong with some bytes.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub(crate) enum Fault {
-    /// A value goes on after the end.
+    /// A value continues after the end.
     #[error("it ends within a value")]
     Truncated,
     /// More than ten bytes long.

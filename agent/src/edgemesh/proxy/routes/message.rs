@@ -31,7 +31,7 @@ pub(super) fn add(address: IpAddr, interface: u32) -> Vec<u8> {
     message(ROUTE, REQUEST_ACK | CREATE_EXCL, &route(address, interface))
 }
 
-/// It is no more.
+/// The route was deleted.
 pub(super) fn remove(address: IpAddr, interface: u32) -> Vec<u8> {
     message(GONE, REQUEST_ACK, &route(address, interface))
 }

@@ -24,7 +24,7 @@ impl Routes {
         })
     }
 
-    /// Those that there are, whoever of this program has made them.
+    /// All routes that any process of this program has created.
     pub(super) fn list(&self) -> Result<BTreeSet<IpAddr>, Errno> {
         let mut all = BTreeSet::new();
         for is_ipv4 in [true, false] {

@@ -73,7 +73,7 @@ enum FlowPath {
 }
 
 impl Flow {
-    /// Sends a datagram; an error means that nobody listens there.
+    /// Sends a datagram; an error means that the port is closed.
     fn send(&self, datagram: &[u8]) -> io::Result<()> {
         match &self.server {
             FlowPath::Direct(server) => match server.try_send(datagram) {
@@ -320,7 +320,7 @@ async fn forward_over_relay(
     }
 }
 
-/// Forwards an endpoint's answers to the client, until the kernel reports that nobody listens there.
+/// Forwards an endpoint's answers to the client, until the kernel reports that the port is closed.
 async fn forward_answers(
     client: SocketAddr,
     server: Arc<UdpSocket>,

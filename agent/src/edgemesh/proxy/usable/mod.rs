@@ -26,7 +26,7 @@ pub(in crate::edgemesh) struct Usable {
     pub(in crate::edgemesh) cluster: Vec<EndpointAddress>,
     /// For all other clients there: `externalTrafficPolicy` applies.
     pub(in crate::edgemesh) external: Vec<EndpointAddress>,
-    /// All that still serve: a UDP flow to one of these goes on.
+    /// All that still serve: a UDP flow to one of these continues.
     pub(in crate::edgemesh) serving: Vec<EndpointAddress>,
 }
 

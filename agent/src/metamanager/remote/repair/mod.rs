@@ -32,7 +32,7 @@ type UnknownPods = BTreeMap<Key, Instant>;
 enum RepairOutcome {
     /// The object is readable again, or removed.
     Done,
-    /// Another component writes it anew.
+    /// Another component writes it again.
     Skipped,
     /// The repair has to be tried again later.
     Retry,
@@ -142,7 +142,7 @@ impl Remote {
         }
     }
 
-    /// Makes a record anew from its object: what the cloud had confirmed is reported again.
+    /// Recreates a record from its object: statuses that the cloud had confirmed are reported again.
     async fn repair_record(&self, key: &Key) -> Result<RepairOutcome, RepairError> {
         // the marks of this store are no records of objects, and count as absent
         let place = object_key(key).filter(|place| place.resource.as_str() != "stores");

@@ -85,7 +85,7 @@ const fn restricted(
     }
 }
 
-/// In the order in which their findings are told.
+/// In the order in which their findings are reported.
 const CHECKS: [Check; 19] = [
     baseline("appArmorProfile", &[(0, baseline::app_armor)]),
     baseline("capabilities_baseline", &[(0, baseline::capabilities)]),

@@ -66,7 +66,7 @@ struct BoundDevice {
     node: String,
     /// Whether the event `NodeMissing` was recorded, and the node has not been there since.
     recorded: bool,
-    /// Whether the device is in the list that is being read after the watch began anew.
+    /// Whether the device is in the list that is being read after the watch restarted.
     listed: bool,
 }
 

@@ -129,7 +129,7 @@ impl Call {
         }
     }
 
-    /// Adds a field selector to the call's own, before it: what the node writes cannot change what stands there.
+    /// Adds a field selector to the call's own, before it: the node's text cannot change the call's own.
     pub(super) fn within(mut self, selector: &str) -> Self {
         let own = self.option_text("fieldSelector");
         let all = if own.is_empty() {

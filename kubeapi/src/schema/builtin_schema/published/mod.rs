@@ -3,7 +3,7 @@
 //!
 //! `published/shapes.txt` has a line for each type, sorted: its name, a space, its OpenAPI v3 schema without descriptions.
 //! `published/descriptions.txt` has them, which only `kubectl explain` asks for: by field, that of the type itself under no name.
-//! `make schemas` writes both anew from the types of `k8s-openapi` for the version that this program is built with.
+//! `make schemas` rewrites both from the types of `k8s-openapi` for the version that this program is built with.
 //!
 //! `published/newer-shapes.txt` and `published/newer-descriptions.txt` have the types of kinds that came with later versions. They
 //! were made in the same way with the feature `v1_36` of `k8s-openapi`, of which one build takes a single version.
@@ -79,7 +79,7 @@ fn references(schema: &Value) -> Vec<String> {
     }
 }
 
-/// The name of the type that stands at `path`: `#/components/schemas/<name>`.
+/// The name of the type at `path`: `#/components/schemas/<name>`.
 pub(super) fn type_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }

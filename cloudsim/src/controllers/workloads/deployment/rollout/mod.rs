@@ -181,7 +181,7 @@ fn shrink(limits: Limits, new: &Set, old: &[Set]) -> Vec<Scaling> {
 }
 
 /// Scales proportionally when the deployment itself was scaled during a rollout, or is paused. `sets` has the new one, if there is one,
-/// and the old ones; returns `None` if the rollout goes on by its own rules.
+/// and the old ones; returns `None` if the rollout continues by its own rules.
 pub(super) fn proportional(limits: Limits, sets: &[Set]) -> Option<Vec<Scaling>> {
     let mut active: Vec<&Set> = sets.iter().filter(|set| set.wanted > 0).collect();
     let scaled = active
