@@ -482,8 +482,8 @@ mod tests {
         [+]ping ok
         [+]log ok
         [+]syncloop ok
-        [+]edgehub ok (it hung and was started anew: 2)
-        [-]devicetwin failed: its loop `main` has been at one thing for 75 s; the part is started anew if it hangs
+        [+]edgehub ok (restarts after a hang: 2)
+        [-]devicetwin failed: its loop `main` has not advanced for 75 s; the part is restarted if it hangs
         healthz check failed
         ");
         assert!(
