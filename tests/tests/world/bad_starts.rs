@@ -70,7 +70,8 @@ async fn an_unusable_data_directory_is_named_with_its_option() {
             .expect_err("a file is no directory"),
     );
     assert!(
-        said.contains("file/data cannot be made; choose one that you may write to with --data-dir"),
+        said.contains("cannot create the data directory")
+            && said.contains("file/data; choose a writable one with --data-dir"),
         "{said}"
     );
 }
