@@ -124,7 +124,8 @@ async fn next<K: Resource<DynamicType = ()> + DeserializeOwned>(
     events: &mut ObjectWatch<K>,
 ) -> String {
     let name = |object: &K| object.meta().name.clone().unwrap_or_default();
-    match testkit::within("an event", events.next()).await {
+    let what = format!("an event of {}", K::kind(&()));
+    match testkit::within(&what, events.next()).await {
         Some(Ok(Event::Init)) => "list".into(),
         Some(Ok(Event::InitDone)) => "listed".into(),
         Some(Ok(Event::InitApply(object))) => format!("+{}", name(&object)),
@@ -191,7 +192,7 @@ where
         assert_eq!(next(&mut events).await, wanted, "{}", kind.resource.kind);
     }
     kind.objects(&client)
-        .delete("bad", &DeleteParams::default())
+        .delete("bad", &DeleteParams::default().grace_period(0))
         .await
         .unwrap();
     assert_eq!(next(&mut events).await, "-bad");
@@ -203,10 +204,10 @@ async fn an_object_that_cannot_be_decoded_is_logged_by_name_and_hides_no_other()
     all::<Secret>(json!({"data": ["c2VjcmV0"]})).await;
     all::<Service>(json!({"spec": "none"})).await;
     all::<Pod>(json!({"spec": {"containers": 1}})).await;
-    all::<Node>(json!({"status": {"conditions": {}}})).await;
+    all::<Node>(json!({"spec": {"taints": 7}})).await;
     all::<Endpoints>(json!({"subsets": "none"})).await;
     all::<ReplicaSet>(json!({"spec": {"replicas": "two"}})).await;
-    all::<Job>(json!({"status": []})).await;
+    all::<Job>(json!({"spec": {"parallelism": "two"}})).await;
     all::<Lease>(json!({"spec": 7})).await;
 }
 
