@@ -212,6 +212,8 @@ pub struct NodeConfig {
     pub taints: Vec<Taint>,
     /// Where the node's address is taken from.
     pub address: AddressSource,
+    /// The resources of the node, if it is simulated, instead of those of the machine.
+    pub capacity: Capacity,
     /// Maximum number of pods.
     pub max_pods: u32,
     /// Maximum number of pods for each core; 0 for no such limit.
@@ -247,10 +249,20 @@ pub struct NodeConfig {
 /// The version of Kubernetes whose kubelet EdgeD replaces.
 pub const KUBERNETES_VERSION: &str = "v1.32.10";
 
+/// Resources of a node that replace those of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// The number of cores.
+    pub cpus: Option<i64>,
+    /// The memory in bytes.
+    pub memory: Option<i64>,
+}
+
 impl Default for NodeConfig {
     /// EdgeCore's defaults.
     fn default() -> Self {
         Self {
+            capacity: Capacity::default(),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             taints: Vec::new(),

@@ -86,7 +86,7 @@ impl Parts {
         } = channels;
         let runtime = Runtime::new(config.runtime.clone(), config.images.clone())
             .with_network(config.pod_network.clone());
-        let machine = Machine::read(&dirs.root);
+        let machine = Machine::read(&dirs.root).with_capacity(config.node.capacity);
         let allocatable = resources::allocatable(&machine, &config.node);
         let cpu = resources::as_limits(&allocatable).cpu_millis;
         let background = Background::new(shutdown);

@@ -140,6 +140,7 @@ pub(super) fn config(
             annotations: annotations(config),
             taints: node.taints.iter().map(taint).collect(),
             address,
+            capacity: node.capacity,
             max_pods: node.max_pods,
             pods_per_core: node.pods_per_core,
             max_images: node.max_images,

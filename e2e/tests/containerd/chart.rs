@@ -145,7 +145,7 @@ fn the_chart_is_installed_tested_upgraded_and_uninstalled() -> anyhow::Result<()
     let said = chart.run(&["test", RELEASE, "--logs", "--timeout", "110s"])?;
     ensure_says(
         &said,
-        &["Phase:          Succeeded", "all was seen, and cleaned up"],
+        &["Phase:          Succeeded", "self-test passed"],
     )?;
     let left = cloud.kubectl.run(&[
         "get",

@@ -1,24 +1,30 @@
 //! `cloudsim demo --once`: success with a table of what was seen, failure with the reason.
 
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::ensure;
-use e2e::{CLOUDSIM, Output, binary, ensure_says, examples, run};
+use e2e::{CLOUDSIM, Output, binary, ensure_says, run};
 
-fn demo(manifests: &std::path::Path, directory: &std::path::Path) -> anyhow::Result<Output> {
+/// Runs the demo in `directory`, with these manifests or those in the program.
+fn demo(manifests: Option<&Path>, directory: &Path) -> anyhow::Result<Output> {
     let mut command = Command::new(binary(CLOUDSIM)?);
-    command
-        .args(["demo", "--once", "--manifests"])
-        .arg(manifests);
-    run(command
-        .arg("--kubeconfig")
-        .arg(directory.join("kubeconfig")))
+    command.args(["demo", "--once"]).current_dir(directory);
+    if let Some(manifests) = manifests {
+        command.arg("--manifests").arg(manifests);
+    }
+    run(&mut command)
 }
 
 #[test]
-fn the_examples_run_and_the_table_says_what_was_seen() -> anyhow::Result<()> {
+fn demo_runs_in_an_empty_directory_and_ends_with_the_next_command() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
-    let text = demo(&examples(), directory.path())?.success()?.text();
+    let text = demo(None, directory.path())?.success()?.text();
+    ensure!(
+        text.trim_end().ends_with("cloudsim up --nodes 1"),
+        "{text}"
+    );
+    let left = fs::read_dir(directory.path())?.count();
+    ensure!(left == 0, "{left} files stay in the directory");
     for row in [
         "node Ready",
         "pod Running",
@@ -53,19 +59,19 @@ fn manifests_that_cannot_be_used_end_it_with_the_reason() -> anyhow::Result<()> 
         "apiVersion: v1\nkind: Pod\nmetadata: {name: Not_A_Name}\nspec: {containers: []}\n",
     )?;
     for (folder, reason) in [
-        (&missing, "cannot be read"),
-        (&empty, "holds no pod"),
+        (&missing, "cannot read"),
+        (&empty, "contains no pod"),
         (&broken, "pod.yaml is not a manifest"),
     ] {
-        let output = demo(folder, directory.path())?;
+        let output = demo(Some(folder), directory.path())?;
         ensure!(output.stdout.is_empty(), "it has begun: {}", output.text());
         ensure_says(&output.failure()?, &[reason])?;
     }
-    let output = demo(&refused, directory.path())?;
+    let output = demo(Some(&refused), directory.path())?;
     let text = output.text();
     output.failure()?;
     ensure_says(
         &text,
-        &["not everything was seen", "Not_A_Name was not taken"],
+        &["demo failed", "Not_A_Name was refused"],
     )
 }

@@ -1,6 +1,7 @@
 //! The built programs as processes of their own, driven with kubectl, signals, MQTT clients and the official Python client.
 
 mod backed;
+mod background;
 mod bad_input;
 mod by_hand;
 mod cri_suite;

@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use crate::{
+    Capacity,
     cgroups::{self, CGROUP_ROOT},
     convert::MachineResources,
 };
@@ -85,6 +86,13 @@ impl Machine {
             unified,
             swap: limits_swap(unified, &line("/proc/self/cgroup")),
         }
+    }
+
+    /// Replaces resources by those of a simulated node.
+    pub(crate) fn with_capacity(mut self, capacity: Capacity) -> Self {
+        self.cpus = capacity.cpus.unwrap_or(self.cpus);
+        self.memory = capacity.memory.unwrap_or(self.memory);
+        self
     }
 
     /// Returns the properties that determine containers' resources.

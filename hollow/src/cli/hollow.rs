@@ -4,7 +4,7 @@ use std::{net::IpAddr, path::PathBuf};
 
 use clap::Args;
 
-use super::{Port, cluster::subdomain, host::host, port_or_off};
+use super::{NodeProperties, Port, cluster::subdomain, host::host, port_or_off};
 
 /// A cloud that runs elsewhere, and how nodes join it.
 #[derive(Args, Clone, Debug)]
@@ -48,6 +48,10 @@ pub struct Hollow {
     /// Prefix of node names: PREFIX-1, PREFIX-2, …
     #[arg(long, value_name = "PREFIX", default_value = "edge", value_parser = subdomain)]
     pub prefix: String,
+
+    /// Properties of the nodes
+    #[command(flatten)]
+    pub properties: NodeProperties,
 
     /// Register the nodes with the taint node-role.kubernetes.io/edge:NoSchedule
     #[arg(long)]

@@ -19,7 +19,9 @@ pub use self::{
     devices::DeviceCommand,
     faults::{Bad, FaultsCommand},
     hollow::{Hollow, JoinArgs, Selftest},
+    list::{ListArgs, ListFormat},
     node::NodeCommand,
+    properties::{NodeProperties, NodeTaint},
     rules::RulesCommand,
 };
 
@@ -30,7 +32,9 @@ mod devices;
 mod faults;
 mod hollow;
 mod host;
+mod list;
 mod node;
+mod properties;
 mod rules;
 
 use self::{
@@ -135,8 +139,34 @@ impl Cli {
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Run a cloud until Ctrl-C
+    /// Run a cloud until Ctrl-C, or in the background
     Up(Up),
+    /// List the clouds that run on this machine, with their nodes
+    ///
+    /// Exit code: 1 if none runs.
+    Status {
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
+        /// Format and watch
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Stop a cloud that runs on this machine
+    Down {
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
+        /// Stop all clouds of this user
+        #[arg(long)]
+        all: bool,
+    },
+    /// Print a kubeconfig for one cloud, with its credentials
+    Kubeconfig {
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
+    },
     /// Inspect, check or repair the data directory
     #[command(subcommand)]
     Db(DbCommand),
@@ -233,9 +263,9 @@ pub enum Command {
         /// Exit once every step has succeeded (0) or one has failed (1)
         #[arg(long)]
         once: bool,
-        /// Directory of the manifests to apply
-        #[arg(long, value_name = "DIR", default_value = "examples")]
-        manifests: PathBuf,
+        /// Directory of the manifests to apply [default: those in the program: a pod with its configuration, and a thermometer]
+        #[arg(long, value_name = "DIR")]
+        manifests: Option<PathBuf>,
         /// Kubeconfig file to merge the demo's context `cloudsim` into, until the demo ends [default: a temporary file]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
@@ -383,6 +413,18 @@ pub struct Up {
     /// Number of simulated nodes to run in this process
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub nodes: usize,
+
+    /// Run in the background; return when the cloud is ready
+    #[arg(short, long)]
+    pub detach: bool,
+
+    /// The log of a cloud in the background; set by --detach
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub detached: Option<PathBuf>,
+
+    /// Properties of the nodes
+    #[command(flatten)]
+    pub properties: NodeProperties,
 
     /// Seconds without a heartbeat before a node is NotReady
     #[arg(long, value_name = "SECONDS", default_value = "40", value_parser = seconds)]

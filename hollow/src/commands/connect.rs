@@ -63,7 +63,7 @@ pub(super) async fn connect(access: &Access) -> anyhow::Result<Client> {
 }
 
 /// Reads the kubeconfig of [`connect`].
-fn read(access: &Access) -> Result<Kubeconfig, KubeconfigError> {
+pub(super) fn read(access: &Access) -> Result<Kubeconfig, KubeconfigError> {
     match &access.kubeconfig {
         Some(file) => Kubeconfig::read_from(file),
         None => match environment::read()? {
@@ -74,7 +74,7 @@ fn read(access: &Access) -> Result<Kubeconfig, KubeconfigError> {
 }
 
 /// Names the file, or the files, of [`connect`].
-fn file(access: &Access) -> PathBuf {
+pub(super) fn file(access: &Access) -> PathBuf {
     let of_environment = || {
         std::env::var_os("KUBECONFIG")
             .filter(|files| !files.is_empty())

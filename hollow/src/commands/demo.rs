@@ -3,7 +3,10 @@
 use std::{path::Path, process::ExitCode, time::Instant};
 
 use anyhow::Context;
-use cloudsim::{Cloud, Options, kubeconfig::Destination};
+use cloudsim::{
+    Cloud, Options,
+    kubeconfig::{Destination, Entries},
+};
 
 use super::{Signals, connect, destination, directories, paste, print_line, stop};
 use crate::{
@@ -14,12 +17,12 @@ use crate::{
 
 pub(super) async fn run(
     once: bool,
-    manifests: &Path,
+    manifests: Option<&Path>,
     kubeconfig: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     // Fails before a cloud is started in vain.
-    let manifests = manifests::read(manifests)?;
+    let manifests = manifests.map_or_else(manifests::embedded, manifests::read)?;
     let begun = Instant::now();
     let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
     let own = temporary.path().join("cloudsim.kubeconfig");
@@ -62,26 +65,15 @@ pub(super) async fn run(
             ExitCode::SUCCESS
         }
         Err(error) => {
-            print_line(&format!("not everything was seen: {error:#}"));
+            print_line(&format!("demo failed: {error:#}"));
             ExitCode::FAILURE
         }
     };
-    if let Some(entries) = cloud.kubeconfig_entries().filter(|_| !once) {
-        print_line("");
-        print_line("Go on by hand in another terminal, end here with Ctrl-C:");
-        for line in paste::for_kubectl(entries) {
-            print_line(&line);
-        }
-        print_line("  kubectl get pods -o wide");
-        if let Ok(seen) = &outcome {
-            print_line(&format!("  kubectl logs {}", seen.pod));
-            print_line(&format!("  kubectl exec -it {} -- sh", seen.pod));
-        }
-        print_line(&format!(
-            "  {} devices {}",
-            paste::program(),
-            paste::access(entries)
-        ));
+    let entries = cloud.kubeconfig_entries();
+    for line in next_steps(entries.filter(|_| !once), outcome.as_ref().ok()) {
+        print_line(&line);
+    }
+    if !once {
         tokio::select! {
             // Both are cancel-safe: the program ends then.
             () = signals.wait() => {}
@@ -91,6 +83,33 @@ pub(super) async fn run(
     }
     stop(Some(fleet), cloud, &mut signals).await?;
     Ok(code)
+}
+
+/// Returns what to type next: for the cloud of these entries, which runs on, or for one of the user's own.
+fn next_steps(running: Option<&Entries>, seen: Option<&Seen>) -> Vec<String> {
+    let program = paste::program();
+    let Some(entries) = running else {
+        return vec![
+            String::new(),
+            "Next, start a cloud with a node of your own:".to_owned(),
+            format!("  {program} up --nodes 1"),
+        ];
+    };
+    let mut lines = vec![
+        String::new(),
+        "The demo runs until Ctrl-C. Next, in another terminal:".to_owned(),
+    ];
+    lines.extend((paste::for_kubectl(entries).iter()).map(|line| format!("  {line}")));
+    lines.push("  kubectl get pods -o wide".to_owned());
+    if let Some(seen) = seen {
+        lines.push(format!("  kubectl logs {}", seen.pod));
+        lines.push(format!("  kubectl exec -it {} -- sh", seen.pod));
+    }
+    lines.push(format!("  {program} devices {}", paste::access(entries)));
+    lines.push(format!(
+        "Start a cloud of your own with `{program} up --nodes 1`."
+    ));
+    lines
 }
 
 fn table(seen: &Seen, begun: Instant) {

@@ -12,7 +12,6 @@ use componentbase::Link;
 use futures::future::{pending, select_all};
 use limits::Repeated;
 use nix::fcntl::OFlag;
-use serde_json::json;
 use tokio::{
     fs::OpenOptions,
     io::AsyncReadExt,
@@ -25,7 +24,7 @@ use wire::text::count;
 
 use super::{Signals, directories, print_line};
 use crate::{
-    cli::{Hollow, JoinArgs},
+    cli::{Hollow, JoinArgs, NodeTaint},
     fleet::{self, Endpoints, Fleet, HollowNode},
 };
 
@@ -54,7 +53,8 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
         let token = token(&options.join.token_file).await?;
         let of_fleet = fleet::Options {
             prefix: options.prefix.clone(),
-            edged: taints(options.tainted),
+            edged: settings(&options),
+            capacity: options.properties.capacity(),
             ..fleet::Options::new(usize::from(options.nodes), directory)
         };
         anyhow::Ok(Fleet::start(endpoints(&options.join), &token, &of_fleet).await?)
@@ -127,13 +127,13 @@ pub(super) async fn unreachable(join: &JoinArgs) -> String {
     closed.join("; ")
 }
 
-/// Returns the nodes' taints, which keep pods away that do not ask for edge nodes.
-fn taints(tainted: bool) -> serde_json::Value {
-    if !tainted {
-        return serde_json::Value::Null;
+/// Returns the nodes' labels and taints. With `--tainted`, they have the one that keeps pods away that do not ask for edge nodes.
+fn settings(options: &Hollow) -> serde_json::Value {
+    let mut properties = options.properties.clone();
+    if options.tainted {
+        properties.node_taints.push(NodeTaint::edge());
     }
-    let taint = json!({"key": "node-role.kubernetes.io/edge", "effect": "NoSchedule"});
-    json!({"tailoredKubeletConfig": {"registerWithTaints": [taint]}})
+    properties.settings()
 }
 
 /// Waits until the node's agent ends. A node that was reset or deleted in the cloud joins again, with the token that the file has then.

@@ -1,6 +1,6 @@
 //! The command that makes a machine a node of this cloud, ready to be pasted there.
 
-use super::paste;
+use super::{paste, screen::Line};
 use crate::reach::Reach;
 use cloudsim::{Addresses, kubeconfig::in_url};
 
@@ -9,45 +9,40 @@ const HUB_PORT: u16 = 10000;
 const CERT_PORT: u16 = 10002;
 const STREAM_PORT: u16 = 10004;
 
-/// What happens to the nodes of a cloud without a data directory.
-const IN_MEMORY: &str = "This cloud is in memory: nodes must join again after its restart; --data-dir DIR keeps everything";
-
 /// The word in the place of a token that is to be pasted on another machine.
 const TOKEN: &str = "TOKEN";
 
 /// Returns the lines that explain how to join. `token` is the command that prints the join token, which is not printed itself: this may
-/// be a log that more people read. `is_kept` says that the cloud has a data directory.
-pub(super) fn lines(reach: &Reach, at: Addresses, token: &str, is_kept: bool) -> Vec<String> {
-    let mut all = how(reach, at, token);
-    if !is_kept {
-        all.push(IN_MEMORY.to_owned());
-    }
-    all
-}
-
-fn how(reach: &Reach, at: Addresses, token: &str) -> Vec<String> {
-    let here = format!("\"$({token})\"");
-    let line =
-        |program: &str, host: &str, token: &str| format!("  {}", line(program, host, at, token));
-    match (&reach.outside, reach.is_loopback) {
-        (Some(outside), _) => vec![
-            format!(
-                "To join a machine, run this as root there, with the join token for {TOKEN}. The machine needs edge-agent and a container runtime:"
-            ),
-            line("edge-agent", outside, TOKEN),
-        ],
-        (None, false) => vec![
-            "To join this machine, as root:".to_owned(),
-            line(&paste::agent(), reach.inside(), &here),
-            "Other machines have no name for this cloud: give one that they reach it by with --name".to_owned(),
-        ],
-        (None, true) => vec![
-            "To join this machine, as root:".to_owned(),
-            line(&paste::agent(), reach.inside(), &here),
-            "Other machines do not reach this cloud, which listens on the loopback interface only: for them, start it with --address 0.0.0.0"
-                .to_owned(),
-        ],
-    }
+/// be a log that more people read.
+pub(super) fn lines(reach: &Reach, at: Addresses, token: &str) -> Vec<Line> {
+    let here = vec![
+        Line::Text("Join this machine as a node, as root:".to_owned()),
+        Line::Command(line(
+            &paste::agent(),
+            reach.inside(),
+            at,
+            &format!("\"$({token})\""),
+        )),
+    ];
+    let others = match (&reach.outside, reach.is_loopback) {
+        (Some(outside), _) => {
+            return vec![
+                Line::Text(format!(
+                    "Join a machine that has edge-agent and a container runtime. First print {TOKEN} here:"
+                )),
+                Line::Command(token.to_owned()),
+                Line::Text("Then run there, as root:".to_owned()),
+                Line::Command(line("edge-agent", outside, at, TOKEN)),
+            ];
+        }
+        (None, false) => {
+            "For other machines, start cloudsim with --name and a name by which they reach it."
+        }
+        (None, true) => "Loopback only; for other machines, start cloudsim with --address 0.0.0.0",
+    };
+    here.into_iter()
+        .chain([Line::Note(others.to_owned())])
+        .collect()
 }
 
 fn line(program: &str, host: &str, at: Addresses, token: &str) -> String {
@@ -141,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_listens_to_this_machine_alone_says_so() {
+    fn a_cloud_on_loopback_says_how_other_machines_reach_it() {
         let at = Addresses {
             api: None,
             health: None,
@@ -159,26 +154,26 @@ mod tests {
             is_loopback: true,
             dialed: "127.0.0.1".into(),
         };
-        let said = lines(&reach, at, "t", false).join("\n");
-        assert!(
-            said.contains("join --cloud 127.0.0.1 --token \"$(t)\"")
-                && said.contains("--address 0.0.0.0"),
-            "{said}"
-        );
-        assert!(
-            said.contains("in memory") && said.contains("--data-dir"),
-            "{said}"
-        );
+        let said = |reach: &Reach| format!("{:?}", lines(reach, at, "t"));
+        let loopback = said(&reach);
+        for part in [
+            "join --cloud 127.0.0.1 --token",
+            "$(t)",
+            "--address 0.0.0.0",
+        ] {
+            assert!(loopback.contains(part), "{part}: {loopback}");
+        }
         let reach = Reach {
             outside: Some("192.0.2.1".into()),
             is_loopback: false,
             ..reach
         };
-        let said = lines(&reach, at, "t", true).join("\n");
-        assert!(
-            said.contains("  edge-agent join --cloud 192.0.2.1 --token TOKEN"),
-            "{said}"
-        );
-        assert!(!said.contains("in memory"), "{said}");
+        let outside = said(&reach);
+        for part in [
+            "Command(\"t\")",
+            "Command(\"edge-agent join --cloud 192.0.2.1 --token TOKEN\")",
+        ] {
+            assert!(outside.contains(part), "{part}: {outside}");
+        }
     }
 }

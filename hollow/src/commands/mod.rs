@@ -1,25 +1,31 @@
 //! The subcommands of `cloudsim`.
 
+mod clouds;
 mod cluster;
 mod connect;
 mod db;
 mod demo;
 mod destination;
+mod detach;
 mod devices;
 mod directories;
 mod environment;
 mod faults;
 mod hollow;
 mod join_line;
+mod listing;
 mod mesh;
 mod node;
 mod nodes;
 mod paste;
+mod ready_screen;
 mod remote;
 mod roles;
 mod rules;
 mod run;
+mod running;
 mod runtime;
+mod screen;
 mod selftest;
 mod table;
 mod token;
@@ -37,7 +43,7 @@ use cloudsim::Cloud;
 use serde::Serialize;
 use wire::text::printable_lines;
 
-use self::connect::explain;
+use self::{connect::explain, running::Records};
 use crate::{
     cli::{Access, Cli, Command, Output},
     fleet::Fleet,
@@ -82,7 +88,12 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     let ended = runtime.block_on(async {
         tokio::spawn(log::report_left_out(throttle));
         match cli.command {
-            Command::Up(options) => Box::pin(up::run(options)).await.map(|()| ExitCode::SUCCESS),
+            Command::Up(options) => Box::pin(up::run(options)).await,
+            Command::Status { access, list } => {
+                clouds::status(&access, &list, &Records::of_user()).await
+            }
+            Command::Down { access, all } => clouds::down(&access, all, &Records::of_user()).await,
+            Command::Kubeconfig { access } => clouds::kubeconfig(&access, &Records::of_user()),
             Command::Db(command) => db::run(&command).await,
             Command::Token {
                 access,
@@ -121,7 +132,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                 once,
                 manifests,
                 kubeconfig,
-            } => demo::run(once, &manifests, kubeconfig.as_deref()).await,
+            } => demo::run(once, manifests.as_deref(), kubeconfig.as_deref()).await,
             Command::Hollow(options) => hollow::run(options).await.map(|()| ExitCode::SUCCESS),
             Command::Selftest(options) => selftest::run(options).await,
             Command::Roles { install_crds } => roles::run(install_crds).map(|()| ExitCode::SUCCESS),

@@ -1,6 +1,6 @@
 //! Shell words that a person can paste into any directory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cloudsim::kubeconfig::Entries;
 
@@ -12,11 +12,7 @@ pub(super) fn path(path: &Path) -> String {
 
 /// Returns the shell word for this program.
 pub(super) fn program() -> String {
-    // A program that was replaced meanwhile does not exist any more.
-    let program = std::env::current_exe()
-        .ok()
-        .filter(|program| program.exists());
-    program.map_or_else(|| "cloudsim".to_owned(), |program| path(&program))
+    word("cloudsim", std::env::current_exe().ok())
 }
 
 /// Returns the shell word for the agent: the program beside this one, as after a build, or else the one in the shell's PATH.
@@ -24,9 +20,25 @@ pub(super) fn agent() -> String {
     let beside = std::env::current_exe()
         .ok()
         .map(|program| program.with_file_name("edge-agent"));
-    beside
-        .filter(|agent| agent.exists())
-        .map_or_else(|| "edge-agent".to_owned(), |agent| path(&agent))
+    word("edge-agent", beside)
+}
+
+/// Returns the shell word for a program: its name if the shell finds it under this name, or else its path.
+fn word(name: &str, program: Option<PathBuf>) -> String {
+    // A program that was replaced meanwhile does not exist any more.
+    let Some(program) = program.filter(|program| program.exists()) else {
+        return name.to_owned();
+    };
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let mut found = std::env::split_paths(&search).map(|directory| directory.join(name));
+    let found = found.find(|candidate| candidate.is_file());
+    let is_found =
+        found.is_some_and(|found| found.canonicalize().ok() == program.canonicalize().ok());
+    if is_found {
+        name.to_owned()
+    } else {
+        path(&program)
+    }
 }
 
 /// Returns the options with which other commands of this program reach the cloud of these entries.
@@ -43,10 +55,10 @@ pub(super) fn access(entries: &Entries) -> String {
 
 /// Returns the lines that let kubectl reach the cloud of these entries.
 pub(super) fn for_kubectl(entries: &Entries) -> Vec<String> {
-    let mut lines = vec![format!("  export KUBECONFIG={}", path(entries.file()))];
+    let mut lines = vec![format!("export KUBECONFIG={}", path(entries.file()))];
     if !entries.is_current() {
         lines.push(format!(
-            "  kubectl config use-context {}",
+            "kubectl config use-context {}",
             quoted(entries.context())
         ));
     }
@@ -71,6 +83,13 @@ mod tests {
             Some(vec![odd.to_owned()])
         );
         assert!(path(Path::new("here")).ends_with("/here"));
-        assert!(Path::new(&program()).is_absolute());
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(word("absent", Some(own.clone())), path(&own));
+        assert_eq!(word("sh", None), "sh");
+        assert_eq!(word("sh", Some("/nowhere/sh".into())), "sh");
+        let shell = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+            .map(|directory| directory.join("sh"))
+            .find(|shell| shell.is_file());
+        assert_eq!(word("sh", shell), "sh");
     }
 }

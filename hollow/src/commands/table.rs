@@ -18,6 +18,11 @@ impl Table {
         ])
     }
 
+    /// Creates a table without headings.
+    pub(super) fn without_head() -> Self {
+        Self(Vec::new())
+    }
+
     /// Adds a row.
     pub(super) fn row(&mut self, cells: Vec<String>) {
         self.0.push(cells);

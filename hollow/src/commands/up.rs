@@ -1,14 +1,22 @@
 //! `cloudsim up`: runs a cloud until Ctrl-C.
 
-use std::{path::Path, time::Instant};
+use std::{
+    path::Path,
+    process::ExitCode,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Instant,
+};
 
 use anyhow::Context;
-use cloudsim::{
-    Addresses, Cloud, Options, hub::Limits, router::RouterOptions, streams::KubeletOptions,
-};
+use cloudsim::{Cloud, Options, hub::Limits, router::RouterOptions, streams::KubeletOptions};
 use wire::text::count;
 
-use super::{Signals, cluster, destination, directories, join_line, paste, print_line, stop, warn};
+use super::{
+    Signals, cluster, destination, detach, directories, ready_screen,
+    running::{Process, Records, Registration, RunningCloud},
+    screen::{Line, Screen},
+    stop, warn,
+};
 
 use crate::{
     cli::Up,
@@ -16,75 +24,208 @@ use crate::{
     reach::{OwnNames, Reach, check_address},
 };
 
-pub(super) async fn run(up: Up) -> anyhow::Result<()> {
-    let mut signals = Signals::listen()?;
-    let begun = Instant::now();
+pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
+    let records = Records::of_user();
+    up.properties.check(up.nodes)?;
+    if up.detach {
+        return detach::run(&up, &records).await;
+    }
+    if up.detached.is_some() {
+        detach::leave_terminal();
+    }
+    let signals = Signals::listen()?;
     let own = OwnNames::of_machine();
     check_address(up.address, &own)?;
-    let mut reach = Reach::of(up.address, &up.names, &own);
-    let mut options = options(&up, &reach);
-    if up.cluster.is_given() {
-        options.cluster = Some(cluster::options(&up.cluster).await?);
-        return serve_cluster(options, &reach, begun, signals).await;
-    }
-    if let Some(name) = reach.prefer_reachable().await {
-        let dialed = &reach.dialed;
-        warn(&format!(
-            "{name} does not resolve on this machine; the kubeconfig has the server {dialed} instead"
-        ));
-        options.names.clone_from(&reach.names);
-    }
-    let destination = destination::of(&up, std::env::var_os("KUBECONFIG"));
-    destination::check(&destination).await?;
-    directories::announce(destination.directory());
-    directories::announce(up.data_dir.as_deref());
-    options.kubeconfig = Some(destination);
-    let cloud = Cloud::start(options).await?;
-    let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
-    let mut fleet = None;
-    let nodes_ready = tokio::select! {
-        // All are cancel-safe: the program ends then.
-        started = start_nodes(&up, &cloud, temporary.path(), &mut fleet) => Some(started),
-        () = signals.wait() => None,
-        // `stop` reports the panic.
-        _ = cloud.panicked() => None,
+    let reach = Reach::of(up.address, &up.names, &own);
+    let run = Run {
+        screen: Screen::of_stdout(),
+        begun: Instant::now(),
+        cluster_url: String::new(),
+        up,
+        records,
+        reach,
+        signals,
     };
-    let started = match nodes_ready {
-        Some(Ok(())) => {
-            print_ready(&up, &reach, &cloud, begun);
-            let rejoin = async {
-                match &mut fleet {
-                    Some(fleet) => fleet.rejoin_revoked(&cloud).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                // All are cancel-safe: the program ends then.
-                () = signals.wait() => {}
-                () = rejoin => {}
-                // `stop` reports the panic.
-                _ = cloud.panicked() => {}
-            }
-            Ok(())
+    if run.up.cluster.is_given() {
+        run.with_cluster().await?;
+    } else {
+        run.standalone().await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A cloud that is started and runs until a signal.
+struct Run {
+    screen: Screen,
+    begun: Instant,
+    /// The API server in cluster mode.
+    cluster_url: String,
+    up: Up,
+    records: Records,
+    reach: Reach,
+    signals: Signals,
+}
+
+impl Run {
+    async fn standalone(mut self) -> anyhow::Result<()> {
+        let mut options = options(&self.up, &self.reach);
+        if let Some(name) = self.reach.prefer_reachable().await {
+            let dialed = &self.reach.dialed;
+            warn(&format!(
+                "{name} does not resolve on this machine; the kubeconfig has the server {dialed} instead"
+            ));
+            options.names.clone_from(&self.reach.names);
         }
-        Some(Err(error)) => Err(error),
-        None => Ok(()),
-    };
-    let stopped = stop(fleet, cloud, &mut signals).await;
-    started.and(stopped)
+        let destination = destination::of(&self.up, std::env::var_os("KUBECONFIG"));
+        destination::check(&destination).await?;
+        directories::announce(destination.directory());
+        directories::announce(self.up.data_dir.as_deref());
+        options.kubeconfig = Some(destination);
+        let step = match &self.up.data_dir {
+            Some(directory) => format!("opening the database in {}", directory.display()),
+            None => "starting the cloud".to_owned(),
+        };
+        let Some(cloud) = self.start(step, options).await? else {
+            return Ok(());
+        };
+        let temporary =
+            tempfile::tempdir().context("there is no temporary directory for the nodes")?;
+        let mut fleet = None;
+        let nodes_ready = tokio::select! {
+            // All are cancel-safe: the program ends then.
+            started = start_nodes(&self.up, self.screen, (&cloud, temporary.path()), &mut fleet) => Some(started),
+            () = self.signals.wait() => None,
+            // `stop` reports the panic.
+            _ = cloud.panicked() => None,
+        };
+        let ended = match nodes_ready {
+            Some(Ok(())) => self.serve(&cloud, fleet.as_mut()).await,
+            Some(Err(error)) => Err(error),
+            None => Ok(()),
+        };
+        ended.and(self.stop(fleet, cloud).await)
+    }
+
+    /// Runs a cloud with a cluster's API server until Ctrl-C.
+    async fn with_cluster(mut self) -> anyhow::Result<()> {
+        let mut options = options(&self.up, &self.reach);
+        let cluster = cluster::options(&self.up.cluster).await?;
+        self.cluster_url = cluster.config.cluster_url.to_string();
+        options.cluster = Some(cluster);
+        let Some(cloud) = self
+            .start("connecting to the cluster".to_owned(), options)
+            .await?
+        else {
+            anyhow::bail!("stopped by a signal before it was ready");
+        };
+        let ended = self.serve(&cloud, None).await;
+        ended.and(self.stop(None, cloud).await)
+    }
+
+    /// Starts the cloud; `None` if a signal came first.
+    async fn start(&mut self, step: String, options: Options) -> anyhow::Result<Option<Cloud>> {
+        let starting = Box::pin(Cloud::start(options));
+        tokio::select! {
+            started = self.screen.wait(|| step.clone(), starting) => Ok(Some(started?)),
+            // Both are cancel-safe: the program ends then.
+            () = self.signals.wait() => Ok(None),
+        }
+    }
+
+    /// Shows that the cloud is ready, and waits for its end.
+    async fn serve(&mut self, cloud: &Cloud, fleet: Option<&mut Fleet>) -> anyhow::Result<()> {
+        let api = match cloud.addresses().api {
+            Some(api) => format!("https://{}", self.reach.shown(api)),
+            None => self.cluster_url.clone(),
+        };
+        let took = self.begun.elapsed();
+        let lines = ready_screen::lines(&self.up, &self.reach, &api, cloud, took);
+        let _registration = self.register(cloud, api)?;
+        self.screen.write(&lines);
+        if self.up.detached.is_some() {
+            detach::report_ready()?;
+        }
+        let rejoin = async {
+            match fleet {
+                Some(fleet) => fleet.rejoin_revoked(cloud).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // All are cancel-safe: the program ends then.
+            () = self.signals.wait() => {}
+            () = rejoin => {}
+            // `stop` reports the panic.
+            _ = cloud.panicked() => {}
+        }
+        Ok(())
+    }
+
+    /// Writes the record by which `cloudsim status` and `down` find this cloud. Only a detached one fails without it: nothing else could
+    /// stop that. In a pod, the cluster has the records.
+    fn register(&self, cloud: &Cloud, api: String) -> anyhow::Result<Option<Registration>> {
+        if self.up.cluster.in_cluster {
+            return Ok(None);
+        }
+        let entries = cloud.kubeconfig_entries();
+        let add = move || {
+            self.records.add(&RunningCloud {
+                process: Process::of(std::process::id())?,
+                since: jiff::Timestamp::now(),
+                api,
+                kubeconfig: entries
+                    .map(|entries| std::path::absolute(entries.file()))
+                    .transpose()?,
+                context: entries.map(|entries| entries.context().to_owned()),
+                data_dir: (self.up.data_dir.as_deref().map(std::path::absolute)).transpose()?,
+                log: self.up.detached.clone(),
+            })
+        };
+        match add() {
+            Ok(added) => Ok(Some(added)),
+            Err(error) if self.up.detached.is_some() => Err(error),
+            Err(error) => {
+                let error: &dyn std::error::Error = error.as_ref();
+                tracing::warn!(
+                    error,
+                    "cannot record this cloud; `cloudsim status` and `down` do not find it"
+                );
+                Ok(None)
+            }
+        }
+    }
+
+    /// Stops the nodes and the cloud, and says so.
+    async fn stop(&mut self, fleet: Option<Fleet>, cloud: Cloud) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        self.screen
+            .write(&[Line::Blank, Line::Title("Stopping cloudsim".to_owned())]);
+        let stopping = stop(fleet, cloud, &mut self.signals);
+        self.screen
+            .wait(|| "stopping cloudsim".to_owned(), stopping)
+            .await?;
+        let kept = match &self.up.data_dir {
+            Some(directory) => format!("; its data is in {}", directory.display()),
+            None => String::new(),
+        };
+        self.screen.write(&[Line::Title(format!(
+            "cloudsim stopped after {:.1} s{kept}",
+            begun.elapsed().as_secs_f64()
+        ))]);
+        Ok(())
+    }
 }
 
 /// Starts the nodes of this process, and waits until they are Ready.
 async fn start_nodes(
     up: &Up,
-    cloud: &Cloud,
-    temporary: &Path,
+    screen: Screen,
+    (cloud, temporary): (&Cloud, &Path),
     fleet: &mut Option<Fleet>,
 ) -> anyhow::Result<()> {
     if up.nodes == 0 {
         return Ok(());
     }
-    print_line(&format!("starting {}", count(up.nodes, "node")));
     // Nodes are configured with absolute paths.
     let directory = match &up.data_dir {
         Some(directory) => std::path::absolute(directory)?.join("nodes"),
@@ -97,111 +238,25 @@ async fn start_nodes(
         .transpose()?;
     let options = fleet::Options {
         key_file,
+        edged: up.properties.settings(),
+        capacity: up.properties.capacity(),
         ..fleet::Options::new(up.nodes, directory)
     };
-    fleet::forget_useless(cloud, &options).await?;
-    let started = Fleet::start(cloud.addresses(), cloud.token(), &options).await?;
-    fleet.insert(started).ready(cloud.client()).await?;
-    Ok(())
-}
-
-/// Prints that the cloud is ready, where it is, and how it is used.
-fn print_ready(up: &Up, reach: &Reach, cloud: &Cloud, begun: Instant) {
-    let addresses = cloud.addresses();
-    let took = begun.elapsed().as_millis();
-    match up.nodes {
-        0 => print_line(&format!("cloudsim is ready after {took} ms")),
-        nodes => print_line(&format!(
-            "cloudsim is ready after {took} ms, with {} Ready",
-            count(nodes, "node")
-        )),
-    }
-    if let Some(api) = addresses.api {
-        print_line(&format!("  API        https://{}", reach.shown(api)));
-    }
-    print_servers(addresses, reach);
-    let Some(entries) = cloud.kubeconfig_entries() else {
-        return;
+    let ready = AtomicUsize::new(0);
+    let starting = async {
+        fleet::forget_useless(cloud, &options).await?;
+        let started = Fleet::start(cloud.addresses(), cloud.token(), &options).await?;
+        fleet
+            .insert(started)
+            .ready_counting(cloud.client(), &ready)
+            .await?;
+        anyhow::Ok(())
     };
-    print_line("For kubectl:");
-    for line in paste::for_kubectl(entries) {
-        print_line(&line);
-    }
-    let token = format!("{} token {}", paste::program(), paste::access(entries));
-    print_line("The join token for nodes:");
-    print_line(&format!("  {token}"));
-    for line in join_line::lines(reach, addresses, &token, up.data_dir.is_some()) {
-        print_line(&line);
-    }
-}
-
-/// Prints the servers that every cloud has.
-fn print_servers(addresses: Addresses, reach: &Reach) {
-    let shown = |at| reach.shown(at);
-    print_line(&format!("  enrolment  https://{}", shown(addresses.https)));
-    print_line(&format!(
-        "  CloudHub   wss://{}",
-        shown(addresses.websocket)
-    ));
-    if let Some(quic) = addresses.quic {
-        print_line(&format!("  QUIC       {}", shown(quic)));
-    }
-    if let Some(tunnel) = addresses.tunnel {
-        print_line(&format!("  streams    wss://{}", shown(tunnel)));
-    }
-    if let Some(relay) = addresses.relay {
-        print_line(&format!("  relay      {}", shown(relay)));
-    }
-    if let Some(kubelets) = addresses.kubelets {
-        print_line(&format!("  kubelets   https://{}", shown(kubelets)));
-    }
-    if let Some(router) = addresses.router {
-        let scheme = if router.ip().is_loopback() {
-            "http"
-        } else {
-            "https"
-        };
-        print_line(&format!("  router     {scheme}://{}", shown(router)));
-    }
-}
-
-/// Runs a cloud with a cluster's API server until Ctrl-C.
-async fn serve_cluster(
-    options: Options,
-    reach: &Reach,
-    begun: Instant,
-    mut signals: Signals,
-) -> anyhow::Result<()> {
-    let server = options
-        .cluster
-        .as_ref()
-        .map(|cluster| cluster.config.cluster_url.to_string());
-    let starting = Box::pin(Cloud::start(options));
-    let cloud = tokio::select! {
-        started = starting => started?,
-        // Both are cancel-safe: the program ends then.
-        () = signals.wait() => anyhow::bail!("ended by a signal before it had started"),
+    let step = || {
+        let ready = ready.load(Ordering::Relaxed);
+        format!("starting {}, {ready} Ready", count(up.nodes, "node"))
     };
-    let addresses = cloud.addresses();
-    print_line(&format!(
-        "cloudsim is ready after {} ms",
-        begun.elapsed().as_millis()
-    ));
-    print_line(&format!("  cluster    {}", server.unwrap_or_default()));
-    print_servers(addresses, reach);
-    if let Some(health) = addresses.health {
-        print_line(&format!("  health     http://{}", reach.shown(health)));
-    }
-    // The token itself is not printed: this may be a pod's log, which more people read than Secrets.
-    print_line("The join token for nodes, with a kubeconfig of the cluster:");
-    print_line(&format!("  {} token --kubeconfig FILE", paste::program()));
-    tokio::select! {
-        // Both are cancel-safe: the program ends then.
-        () = signals.wait() => {}
-        // `stop` reports the panic.
-        _ = cloud.panicked() => {}
-    }
-    stop(None, cloud, &mut signals).await
+    screen.wait(step, starting).await
 }
 
 /// Returns the limits of CloudHub, which has room for the nodes of this process in any case.

@@ -1,4 +1,4 @@
-//! Applies the manifests of a directory, as `kubectl apply -f` would.
+//! Applies manifests, as `kubectl apply -f` would: those in the program, or those of a directory.
 
 use std::path::Path;
 
@@ -15,6 +15,27 @@ use kube::{
 const MANAGER: &str = "cloudsim-demo";
 /// The largest manifest in bytes; an API server accepts no more either.
 const MAX_MANIFEST_BYTES: u64 = 3 * 1024 * 1024;
+
+/// The manifests in the program: the files of `examples/`, to which the files beside this one are links.
+const EMBEDDED: [(&str, &str); 5] = [
+    (
+        "hello-config.yaml",
+        include_str!("examples/hello-config.yaml"),
+    ),
+    (
+        "hello-secret.yaml",
+        include_str!("examples/hello-secret.yaml"),
+    ),
+    ("hello.yaml", include_str!("examples/hello.yaml")),
+    (
+        "thermometer-model.yaml",
+        include_str!("examples/thermometer-model.yaml"),
+    ),
+    (
+        "thermometer.yaml",
+        include_str!("examples/thermometer.yaml"),
+    ),
+];
 
 /// The applied objects that are watched.
 pub(super) struct Applied {
@@ -66,7 +87,7 @@ pub(super) async fn apply(
                 &Patch::Apply(&object),
             )
             .await;
-        let applied = applied.with_context(|| format!("{} {name} was not taken", types.kind))?;
+        let applied = applied.with_context(|| format!("{} {name} was refused", types.kind))?;
         progress(&format!("{} {name} is applied", types.kind));
         match types.kind.as_str() {
             "Pod" => pod = Some(serde_json::from_value(serde_json::to_value(applied)?)?),
@@ -75,16 +96,24 @@ pub(super) async fn apply(
         }
     }
     Ok(Applied {
-        pod: pod.context("the manifests hold no pod")?,
+        pod: pod.context("the manifests contain no pod")?,
         device,
     })
+}
+
+/// Returns the manifests in the program.
+pub(crate) fn embedded() -> anyhow::Result<Vec<DynamicObject>> {
+    EMBEDDED
+        .into_iter()
+        .map(|(name, text)| parse(Path::new(name), text))
+        .collect()
 }
 
 /// Reads the manifests of a directory, of which one must be a pod.
 pub(crate) fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
     let entries = std::fs::read_dir(directory).with_context(|| {
         format!(
-            "{} cannot be read; name the directory of the manifests with --manifests",
+            "cannot read {}; name the directory of the manifests with --manifests",
             directory.display()
         )
     })?;
@@ -100,11 +129,7 @@ pub(crate) fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
                 path.display()
             );
         }
-        let text = std::fs::read_to_string(&path)?;
-        let options = serde_saphyr::options! { with_snippet: false };
-        let object = serde_saphyr::from_str_with_options(&text, options)
-            .with_context(|| format!("{} is not a manifest", path.display()))?;
-        objects.push(object);
+        objects.push(parse(&path, &std::fs::read_to_string(&path)?)?);
     }
     let is_pod = |object: &DynamicObject| {
         object
@@ -114,16 +139,38 @@ pub(crate) fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
     };
     if !objects.iter().any(is_pod) {
         bail!(
-            "{} holds no pod; name the directory of the manifests with --manifests",
+            "{} contains no pod; name the directory of the manifests with --manifests",
             directory.display()
         );
     }
     Ok(objects)
 }
 
+/// Parses a manifest; `path` names it in errors.
+fn parse(path: &Path, text: &str) -> anyhow::Result<DynamicObject> {
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options)
+        .with_context(|| format!("{} is not a manifest", path.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn embedded_manifests_are_the_examples() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("examples");
+        let named = |mut objects: Vec<DynamicObject>| {
+            objects.sort_by_key(|object| {
+                (
+                    object.types.clone().map(|types| types.kind),
+                    object.name_any(),
+                )
+            });
+            serde_json::to_value(objects).unwrap()
+        };
+        assert_eq!(named(embedded().unwrap()), named(read(&directory).unwrap()));
+    }
 
     /// `kubectl apply -f examples/` applies files by name: a pod that starts before its Secret exists gets a warning event.
     #[test]

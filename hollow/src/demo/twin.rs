@@ -25,7 +25,7 @@ pub(super) async fn watch(
         // Cancel-safe: the demo ends with either branch.
         seen = follow(steps, device) => seen,
         // Cancel-safe, too.
-        why = mapper.failed() => bail!("the device's mapper gave up: {why}"),
+        why = mapper.failed() => bail!("the device's mapper stopped: {why}"),
     }
 }
 
@@ -54,7 +54,7 @@ async fn follow(steps: &Steps<'_>, device: &Device) -> anyhow::Result<Vec<(Strin
     devices
         .patch(&name, &PatchParams::default(), &Patch::Merge(patch))
         .await?;
-    (steps.progress)(&format!("{target} of {name} shall be {value}"));
+    (steps.progress)(&format!("{target} of {name} set to {value}"));
 
     let arrived = |status: &DeviceStatus| reported(status, TARGET.0).as_deref() == Some(TARGET.1);
     let last = steps.wait(statuses, &name, "as wanted", arrived).await?;

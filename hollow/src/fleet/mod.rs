@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use agent::{app, config};
 use cloudsim::tasks::TaskPanicked;
-use edged::Signals;
+use edged::{Capacity, Signals};
 use objectstore::StoreError;
 
 pub use self::{
@@ -42,6 +42,8 @@ pub struct Options {
     pub server: Option<SocketAddr>,
     /// Settings that override those of `modules.edged` of a hollow node; null for none.
     pub edged: serde_json::Value,
+    /// The cores and the memory that the nodes report, instead of those of this machine.
+    pub capacity: Capacity,
     /// The memory, disks and process ids of the nodes; `None` means those of this machine.
     pub signals: Option<Arc<dyn Signals>>,
     /// Where a node's `MetaServer` listens, port 0 for any. `None` means that it has none.
@@ -62,6 +64,7 @@ impl Options {
             lease: Duration::from_secs(40),
             server: None,
             edged: serde_json::Value::Null,
+            capacity: Capacity::default(),
             signals: None,
             meta_server: None,
             event_bus: serde_json::Value::Null,

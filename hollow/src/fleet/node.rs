@@ -82,6 +82,7 @@ impl HollowNode {
         write_private(&file, &text).await.map_err(failed)?;
         let (mut config, _) = config::load(&file)?;
         config.edge_hub.token = (!token.is_empty()).then(|| Secret::new(token.to_owned()));
+        config.node.capacity = options.capacity;
         config.database_keys = options.key_file.clone().map(DatabaseKeys::File);
         let root = Some(directory.join("runtime"));
         let runtime = SimRuntime::new(runtime::Options {

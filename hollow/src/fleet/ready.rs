@@ -1,6 +1,10 @@
 //! Waits until the Nodes of a fleet are Ready, and finds out why one is not.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use componentbase::Link;
 use futures::{
@@ -61,6 +65,18 @@ impl Fleet {
     /// # Errors
     /// An agent has ended, or a Node takes too long.
     pub async fn ready(&mut self, client: Client) -> Result<(), NotReady> {
+        self.ready_counting(client, &AtomicUsize::new(0)).await
+    }
+
+    /// Waits like [`Self::ready`], and keeps `count` at the number of Nodes that are Ready.
+    ///
+    /// # Errors
+    /// As for [`Self::ready`].
+    pub async fn ready_counting(
+        &mut self,
+        client: Client,
+        count: &AtomicUsize,
+    ) -> Result<(), NotReady> {
         let links: Vec<_> = self.nodes.iter().filter_map(HollowNode::link).collect();
         let unseen =
             |node: &HollowNode| (node.name.clone(), Err("it is not registered".to_owned()));
@@ -69,7 +85,7 @@ impl Fleet {
             READY_TIMEOUT + READY_TIMEOUT_PER_NODE * u32::try_from(seen.len()).unwrap_or(u32::MAX);
         let all_ready = async {
             // A Node that was stored is Ready before its agent is connected.
-            try_join(connected(links), watch_nodes(client, &mut seen))
+            try_join(connected(links), watch_nodes(client, &mut seen, count))
                 .await
                 .map(drop)
         };
@@ -131,6 +147,7 @@ async fn ended(node: &mut HollowNode) -> (String, Result<(), Error>) {
 async fn watch_nodes(
     client: Client,
     seen: &mut BTreeMap<String, Readiness>,
+    count: &AtomicUsize,
 ) -> Result<(), NotReady> {
     let nodes = watcher(Api::<Node>::all(client), watcher::Config::default()).default_backoff();
     let mut nodes = std::pin::pin!(nodes.applied_objects());
@@ -141,6 +158,8 @@ async fn watch_nodes(
         if let Some(readiness) = seen.get_mut(&node.name_any()) {
             *readiness = readiness_of(&node);
         }
+        let ready = seen.values().filter(|readiness| readiness.is_ok()).count();
+        count.store(ready, Ordering::Relaxed);
     }
     Ok(())
 }

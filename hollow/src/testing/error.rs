@@ -31,7 +31,7 @@ pub enum Error {
     #[error("{0}")]
     Manifest(String),
     /// The API refused an object.
-    #[error("{kind} {name} was not taken: {source}")]
+    #[error("{kind} {name} was refused: {source}")]
     Refused {
         /// The object's kind.
         kind: String,

@@ -26,7 +26,7 @@ async fn mistakes_are_told_by_what_they_are() {
         .await
         .to_string();
     assert!(
-        invalid.starts_with("Pod a was not taken: ") && invalid.contains("containers"),
+        invalid.starts_with("Pod a was refused: ") && invalid.contains("containers"),
         "{invalid}"
     );
 

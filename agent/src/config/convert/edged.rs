@@ -111,6 +111,7 @@ pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
             &at("nodeStatusReportFrequency"),
             &kubelet.node_status_report_frequency,
         ),
+        capacity: ::edged::Capacity::default(),
         max_pods: values.number(&at("maxPods"), kubelet.max_pods, 0, 1_000_000),
         pods_per_core: values.number(&at("podsPerCore"), kubelet.pods_per_core, 0, 10_000),
         max_images: images(kubelet.node_status_max_images, values),

@@ -81,6 +81,8 @@ pub struct Node {
     pub status_update_frequency: Duration,
     /// The time between two reports of an unchanged state.
     pub status_report_frequency: Duration,
+    /// The resources of a simulated node instead of those of the machine. No setting of the file has them.
+    pub capacity: edged::Capacity,
     /// The most pods that may run here.
     pub max_pods: u32,
     /// The most pods for each core; 0 for no such limit.

@@ -65,13 +65,13 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
     Ok(match outcome.and(cleaned.await) {
         Ok(()) => {
             print_line(&format!(
-                "all was seen, and cleaned up, in {:.1} s",
+                "self-test passed after {:.1} s",
                 begun.elapsed().as_secs_f64()
             ));
             ExitCode::SUCCESS
         }
         Err(error) => {
-            print_line(&format!("not everything was seen: {error:#}"));
+            print_line(&format!("self-test failed: {error:#}"));
             ExitCode::FAILURE
         }
     })

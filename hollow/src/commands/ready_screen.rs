@@ -1,0 +1,119 @@
+//! What `cloudsim up` shows when it is ready: the address of the API, and how to use, join and stop the cloud.
+
+use std::{net::SocketAddr, time::Duration};
+
+use cloudsim::{Addresses, Cloud, kubeconfig::Entries};
+use wire::text::count;
+
+use super::{join_line, paste, screen::Line};
+use crate::{cli::Up, reach::Reach};
+
+/// Returns the screen.
+pub(super) fn lines(up: &Up, reach: &Reach, api: &str, cloud: &Cloud, took: Duration) -> Vec<Line> {
+    let mut lines = vec![
+        Line::Title(format!(
+            "cloudsim is ready after {:.1} s",
+            took.as_secs_f64()
+        )),
+        Line::Blank,
+    ];
+    let addresses = cloud.addresses();
+    let label = if addresses.api.is_some() {
+        "API"
+    } else {
+        "Cluster"
+    };
+    lines.push(Line::Value(label, api.to_owned()));
+    if addresses.api.is_some() {
+        lines.push(Line::Value("Nodes", nodes(up)));
+        lines.push(Line::Value("Data", data(up)));
+    }
+    lines.push(Line::Value("Ports", ports(addresses)));
+    let others = [
+        ("Kubelets", "https", addresses.kubelets),
+        ("Health", "http", addresses.health),
+    ];
+    for (label, scheme, at) in others {
+        if let Some(at) = at {
+            lines.push(Line::Value(
+                label,
+                format!("{scheme}://{}", reach.shown(at)),
+            ));
+        }
+    }
+    if let Some(router) = addresses.router {
+        let scheme = if router.ip().is_loopback() {
+            "http"
+        } else {
+            "https"
+        };
+        let url = format!("{scheme}://{}", reach.shown(router));
+        lines.push(Line::Value("Router", url));
+    }
+    lines.push(Line::Blank);
+    match cloud.kubeconfig_entries() {
+        Some(entries) => lines.extend(next(entries, reach, addresses)),
+        // The token itself is not printed: this may be a pod's log, which more people read than Secrets.
+        None => lines.extend([
+            Line::Text(
+                "Print the join token for nodes, with a kubeconfig of the cluster:".to_owned(),
+            ),
+            Line::Command(format!("{} token --kubeconfig FILE", paste::program())),
+        ]),
+    }
+    lines.push(Line::Blank);
+    lines.push(Line::Note(match &up.detached {
+        Some(log) => format!(
+            "Runs in the background. Stop it with `{} down`; its log is {}",
+            paste::program(),
+            log.display()
+        ),
+        None => "Stop it with Ctrl-C".to_owned(),
+    }));
+    lines
+}
+
+fn nodes(up: &Up) -> String {
+    match up.nodes {
+        0 => {
+            "none; join a machine as below, or start cloudsim with `--nodes 1` for a simulated one"
+                .to_owned()
+        }
+        nodes => format!("{} Ready (simulated)", count(nodes, "node")),
+    }
+}
+
+fn data(up: &Up) -> String {
+    match &up.data_dir {
+        Some(directory) => paste::path(directory),
+        None => "in memory until cloudsim stops; `--data-dir DIR` stores it".to_owned(),
+    }
+}
+
+/// Returns the ports at which nodes find the servers.
+fn ports(at: Addresses) -> String {
+    let named = [
+        ("CloudHub", Some(at.websocket)),
+        ("certificates", Some(at.https)),
+        ("logs and exec", at.tunnel),
+        ("QUIC", at.quic),
+        ("relay", at.relay),
+    ];
+    let port = |(name, at): (&str, Option<SocketAddr>)| Some(format!("{} {name}", at?.port()));
+    named
+        .into_iter()
+        .filter_map(port)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Returns how to use the cloud.
+fn next(entries: &Entries, reach: &Reach, at: Addresses) -> Vec<Line> {
+    let mut lines = vec![Line::Text("Use it:".to_owned())];
+    lines.extend(paste::for_kubectl(entries).into_iter().map(Line::Command));
+    lines.push(Line::Command("kubectl get nodes".to_owned()));
+    lines.push(Line::Blank);
+    let token = format!("{} token {}", paste::program(), paste::access(entries));
+    lines.extend(join_line::lines(reach, at, &token));
+    lines
+}
