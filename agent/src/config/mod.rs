@@ -29,6 +29,7 @@ pub use self::{
     convert::disabled_eviction,
     document::{default_config, minimal_config},
     host::Host,
+    names::nearest,
     report::{FieldError, Warning},
     token::remove_token,
     typed::*,

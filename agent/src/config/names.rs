@@ -13,10 +13,10 @@ fn is_label(label: &str) -> bool {
 }
 
 /// Returns the known name nearest to `name`, if it is near enough for a typing error: one letter in three, at most three.
-pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let limit = (name.chars().count() / 3).min(3);
     let (distance, best) = known.map(|known| (distance(name, known), known)).min()?;
-    (distance <= limit).then(|| best.clone())
+    (distance <= limit).then(|| best.to_owned())
 }
 
 /// Returns the Levenshtein distance, ignoring case. Both names are cut to a limited length.
@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn slips() {
-        let known = ["websocket", "quic", "heartbeat"].map(String::from);
-        let near = |name| nearest(name, known.iter());
+        let known = ["websocket", "quic", "heartbeat"];
+        let near = |name| nearest(name, known.into_iter());
         assert_eq!(near("websockt").as_deref(), Some("websocket"));
         assert_eq!(near("hearthbeat").as_deref(), Some("heartbeat"));
         assert_eq!(near("quick").as_deref(), Some("quic"));

@@ -136,7 +136,7 @@ fn resolve(shape: &Value, written: String, place: &str, report: &mut Report) -> 
     }
     report.warn(Warning::UnknownKey {
         path: place.to_owned(),
-        near: nearest(&written, shape.keys()),
+        near: nearest(&written, shape.keys().map(String::as_str)),
     });
     None
 }

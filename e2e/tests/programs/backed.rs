@@ -223,7 +223,7 @@ fn a_cloud_before_a_cluster_serves_nodes_with_the_rights_of_its_roles() -> anyho
     );
     // its name is taken back, by whoever has the cluster's kubeconfig
     let told = backed.cloudsim(&["node", "reset", NODE])?;
-    ensure!(told.contains("its certificates count no more"), "{told}");
+    ensure!(told.contains("certificates revoked"), "{told}");
     backed.node.wait_for("was revoked")?;
     ensure!(backed.runtime.process.runs(), "the runtime runs");
     Ok(())

@@ -323,7 +323,7 @@ fn a_token_for_one_node_is_made_and_a_name_is_freed_by_command() -> anyhow::Resu
     )?;
     ensure_says(
         &cloudsim(&format!("node reset {NODE}"))?.success()?.text(),
-        &[NODE, "count no more"],
+        &[NODE, "certificates revoked"],
     )?;
     rig.node.process.wait_for("was revoked")?;
     ensure_says(
@@ -332,7 +332,7 @@ fn a_token_for_one_node_is_made_and_a_name_is_freed_by_command() -> anyhow::Resu
     )?;
     ensure_says(
         &cloudsim("node reset --lost")?.success()?.text(),
-        &["nothing was done"],
+        &["nothing was changed"],
     )?;
     let told = cloudsim("token --node edge-9 --uses 2 -o json")?
         .success()?

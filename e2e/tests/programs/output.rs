@@ -181,6 +181,8 @@ fn every_command_has_a_man_page() -> anyhow::Result<()> {
         ("cloudsim.1", "\\-\\-log\\-format"),
         ("cloudsim-up.1", "\\-\\-renewal\\-grace"),
         ("cloudsim-nodes.1", "\\-\\-output"),
+        ("cloudsim-nodes-reset.1", "Revoke"),
+        ("cloudsim-status.1", "\\-\\-watch"),
         ("cloudsim-faults-half-open.1", "deliver nothing"),
         ("cloudsim-devices-set.1", "PROPERTY=VALUE"),
         ("edge-agent.1", "\\-\\-defaultconfig"),

@@ -2,9 +2,13 @@
 
 use clap::Subcommand;
 
+use super::ListArgs;
+
 /// What to do with devices.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DeviceCommand {
+    /// List devices with desired and reported values
+    List(ListArgs),
     /// Set a property's desired value
     Set {
         /// The device

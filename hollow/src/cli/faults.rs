@@ -8,8 +8,12 @@ use cloudsim::faults::{
 /// What to break or mend.
 #[derive(Clone, Debug, Subcommand)]
 pub enum FaultsCommand {
-    /// Show all injected faults
-    List,
+    /// List all injected faults
+    List {
+        /// After the list, print what changes until Ctrl-C
+        #[arg(short, long)]
+        watch: bool,
+    },
     /// Degrade a node's link
     Set {
         /// The node, or `all` for every node that has no conditions of its own
@@ -146,7 +150,7 @@ mod tests {
     fn read(line: &str) -> Option<FaultsCommand> {
         let words = ["cloudsim", "faults"].into_iter().chain(line.split(' '));
         match Cli::try_parse_from(words).ok()?.command {
-            Command::Faults { command, .. } => Some(command),
+            Command::Faults { command, .. } => command,
             _ => None,
         }
     }

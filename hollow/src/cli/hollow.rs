@@ -4,7 +4,7 @@ use std::{net::IpAddr, path::PathBuf};
 
 use clap::Args;
 
-use super::{NodeProperties, Port, cluster::subdomain, host::host, port_or_off};
+use super::{Access, NodeProperties, Port, cluster::subdomain, host::host, port_or_off};
 
 /// A cloud that runs elsewhere, and how nodes join it.
 #[derive(Args, Clone, Debug)]
@@ -68,6 +68,10 @@ pub struct Selftest {
     /// The cloud that is tested
     #[command(flatten)]
     pub join: JoinArgs,
+
+    /// The cluster of the cloud [default: that of $KUBECONFIG, or of the pod in which this runs]
+    #[command(flatten)]
+    pub access: Access,
 
     /// Namespace of the test's objects
     #[arg(long, value_name = "NAME", default_value = "default")]

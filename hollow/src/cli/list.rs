@@ -60,3 +60,138 @@ impl ListArgs {
         bail!("--output and --watch before `{command}` have no effect; remove them")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn parse(line: &str) -> Result<Cli, String> {
+        let words = ["cloudsim"].into_iter().chain(line.split_whitespace());
+        Cli::try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn all_lists_take_the_same_options_in_singular_and_plural() {
+        for list in [
+            "nodes",
+            "node",
+            "devices",
+            "device",
+            "rules",
+            "rule",
+            "faults list",
+            "fault list",
+            "nodes list",
+            "device list",
+            "rule list",
+            "mesh",
+            "status",
+        ] {
+            for options in [
+                "",
+                "-o json",
+                "-o yaml",
+                "-o wide",
+                "--output name",
+                "-w",
+                "--watch",
+                "--kubeconfig k --context c",
+            ] {
+                let parsed = parse(&format!("{list} {options}"));
+                assert!(parsed.is_ok(), "{list} {options}: {parsed:?}");
+            }
+        }
+        for line in [
+            "faults",
+            "fault cut edge-1",
+            "faults profiles -o name",
+            "faults shapes -o wide",
+            "tokens",
+            "role",
+            "completions bash",
+            "completion zsh",
+            "node reset edge-1",
+            "device set n/d a=1",
+            "rule send edge-1 ns/path -o json",
+            "down --all",
+            "kubeconfig --context c",
+            "up -d",
+            "selftest --cloud c --token-file t --context c",
+        ] {
+            assert!(parse(line).is_ok(), "{line}: {:?}", parse(line));
+        }
+    }
+
+    #[test]
+    fn every_command_for_a_running_cloud_takes_kubeconfig_and_context() {
+        const WITHOUT_CLOUD: [&str; 8] = [
+            "up",
+            "db",
+            "run",
+            "runtime",
+            "demo",
+            "hollow",
+            "roles",
+            "completion",
+        ];
+        for command in Cli::command().get_subcommands() {
+            let has = |option: &str| {
+                command
+                    .get_arguments()
+                    .any(|argument| argument.get_long() == Some(option))
+            };
+            let name = command.get_name();
+            assert_eq!(
+                has("kubeconfig") && has("context"),
+                !WITHOUT_CLOUD.contains(&name) || name == "up",
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn mistyped_words_are_answered_with_the_nearest_known_one() {
+        for (line, near) in [
+            ("ndoes", "nodes"),
+            ("devces", "devices"),
+            ("kubeconfg", "kubeconfig"),
+            ("statsu", "status"),
+            ("node rest edge-1", "reset"),
+            ("faults restor", "restore"),
+            ("nodes --wach", "--watch"),
+            ("nodes -o jso", "json"),
+            ("up --node-lables a=b", "--node-labels"),
+            ("up --detahc", "--detach"),
+        ] {
+            let refused = parse(line).unwrap_err();
+            assert!(refused.contains(&format!("'{near}'")), "{line}: {refused}");
+        }
+    }
+
+    #[test]
+    fn options_of_a_list_have_effect_or_are_refused() {
+        let watch = ListArgs {
+            watch: true,
+            output: None,
+        };
+        let json = ListArgs {
+            watch: false,
+            output: Some(ListFormat::Json),
+        };
+        assert_eq!(
+            watch.clone().or(json.clone()),
+            ListArgs {
+                watch: true,
+                output: Some(ListFormat::Json)
+            }
+        );
+        assert!(ListArgs::default().refuse_for("set").is_ok());
+        for list in [watch, json] {
+            let refused = list.refuse_for("set").unwrap_err().to_string();
+            assert!(refused.contains("`set`"), "{refused}");
+        }
+    }
+}

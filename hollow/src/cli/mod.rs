@@ -55,7 +55,13 @@ Examples:
   A cloud for other machines, with its state on disk:
     cloudsim up --address 0.0.0.0 --data-dir /var/lib/cloudsim
 
-  Names of disconnected nodes, for a script:
+  A cloud in the background:
+    cloudsim up --detach --nodes 3
+    cloudsim status
+    cloudsim down
+
+  Watch nodes connect, and the names of disconnected ones for a script:
+    cloudsim nodes --watch
     cloudsim nodes -o json | jq '.nodes[] | select(.session == null).name'
 
   Encrypt Secrets and keys on disk, and check the database:
@@ -171,6 +177,7 @@ pub enum Command {
     #[command(subcommand)]
     Db(DbCommand),
     /// Print the join token, or create one limited by node, lifetime or uses
+    #[command(alias = "tokens")]
     Token {
         /// The cloud
         #[command(flatten)]
@@ -182,44 +189,41 @@ pub enum Command {
         #[command(flatten)]
         scope: TokenScope,
     },
-    /// Manage a node's identity (reset)
-    Node {
-        /// The cloud
-        #[command(flatten)]
-        access: Access,
-        /// What to do
-        #[command(subcommand)]
-        command: NodeCommand,
-    },
-    /// List devices with desired and reported values
+    /// List devices with desired and reported values, or set desired values
+    #[command(visible_alias = "device")]
     Devices {
         /// The cloud
         #[command(flatten)]
         access: Access,
-        /// Print JSON or YAML instead of a table
-        #[arg(short, long, value_name = "FORMAT", value_enum)]
-        output: Option<Output>,
+        /// Format and watch
+        #[command(flatten)]
+        list: ListArgs,
         /// What else to do
         #[command(subcommand)]
         command: Option<DeviceCommand>,
     },
-    /// List nodes with their connections and queued messages
+    /// List nodes with their connections, or free the name of a node
+    #[command(visible_alias = "node")]
     Nodes {
         /// The cloud
         #[command(flatten)]
         access: Access,
-        /// Print JSON or YAML instead of a table
-        #[arg(short, long, value_name = "FORMAT", value_enum)]
-        output: Option<Output>,
+        /// Format and watch
+        #[command(flatten)]
+        list: ListArgs,
+        /// What else to do
+        #[command(subcommand)]
+        command: Option<NodeCommand>,
     },
-    /// List rules with source, target, message counts and last error
+    /// List rules with message counts and last error, or send a message through one
+    #[command(visible_alias = "rule")]
     Rules {
         /// The cloud
         #[command(flatten)]
         access: Access,
-        /// Print JSON or YAML instead of a table
-        #[arg(short, long, global = true, value_name = "FORMAT", value_enum)]
-        output: Option<Output>,
+        /// Format and watch
+        #[command(flatten)]
+        list: ListArgs,
         /// What else to do
         #[command(subcommand)]
         command: Option<RulesCommand>,
@@ -229,21 +233,22 @@ pub enum Command {
         /// The cloud
         #[command(flatten)]
         access: Access,
-        /// Print JSON or YAML instead of a table
-        #[arg(short, long, value_name = "FORMAT", value_enum)]
-        output: Option<Output>,
+        /// Format and watch
+        #[command(flatten)]
+        list: ListArgs,
     },
-    /// Inject network, certificate and message faults
+    /// List network, certificate and message faults, or inject them
+    #[command(visible_alias = "fault")]
     Faults {
         /// The cloud
         #[command(flatten)]
         access: Access,
-        /// Print JSON or YAML [default: YAML for faults, tables for profiles and shapes]
+        /// Output format [default: a table for lists, YAML after a change]
         #[arg(short, long, global = true, value_name = "FORMAT", value_enum)]
-        output: Option<Output>,
-        /// Fault to inject or restore
+        output: Option<ListFormat>,
+        /// Fault to inject or restore [default: list]
         #[command(subcommand)]
-        command: FaultsCommand,
+        command: Option<FaultsCommand>,
     },
     /// Run scenarios from files
     ///
@@ -277,13 +282,15 @@ pub enum Command {
     /// Exit code: 0 passed, 1 failed. The cluster is that of $KUBECONFIG, or of the pod in which this runs.
     Selftest(Selftest),
     /// Print the RBAC manifests for cluster mode
+    #[command(alias = "role")]
     Roles {
         /// Install missing KubeEdge CRDs, as for `up`
         #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
         install_crds: bool,
     },
-    /// Print shell completions
-    Completions {
+    /// Print a completion script for a shell
+    #[command(alias = "completions")]
+    Completion {
         /// The shell
         shell: Shell,
     },

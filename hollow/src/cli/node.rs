@@ -2,9 +2,13 @@
 
 use clap::Subcommand;
 
+use super::ListArgs;
+
 /// What to do with a node.
 #[derive(Clone, Debug, Subcommand)]
 pub enum NodeCommand {
+    /// List nodes with their connections
+    List(ListArgs),
     /// Revoke a node's certificates and disconnect it, so that another machine can join under its name
     Reset {
         /// The node

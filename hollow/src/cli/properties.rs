@@ -72,7 +72,9 @@ impl NodeProperties {
         let mut settings = json!({});
         if !self.node_labels.is_empty() {
             let labels = self.node_labels.iter().cloned();
-            settings["nodeLabels"] = labels.map(|(key, value)| (key, Value::from(value))).collect();
+            settings["nodeLabels"] = labels
+                .map(|(key, value)| (key, Value::from(value)))
+                .collect();
         }
         if !self.node_taints.is_empty() {
             let taint = |taint: &NodeTaint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});

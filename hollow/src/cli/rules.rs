@@ -2,9 +2,13 @@
 
 use clap::Subcommand;
 
+use super::{ListArgs, Output};
+
 /// What to do with rules.
 #[derive(Clone, Debug, Subcommand)]
 pub enum RulesCommand {
+    /// List rules with source, target, message counts and last error
+    List(ListArgs),
     /// Send a message through a rule, and print the answer
     ///
     /// Exit code: 1 if the answer has status 400 or more.
@@ -18,5 +22,8 @@ pub enum RulesCommand {
         /// Body of the message
         #[arg(long, value_name = "TEXT", default_value = "")]
         body: String,
+        /// Print the answer as JSON or YAML
+        #[arg(short, long, value_name = "FORMAT", value_enum)]
+        output: Option<Output>,
     },
 }

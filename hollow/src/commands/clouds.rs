@@ -159,7 +159,8 @@ pub(super) async fn down(
 ) -> anyhow::Result<ExitCode> {
     let mut clouds = chosen(access, records)?;
     if !is_all {
-        clouds = vec_of(only(access, clouds, "stop all with --all")?);
+        let chosen = only(access, clouds, ", or stop all with --all")?;
+        clouds = chosen.into_iter().collect();
     }
     if clouds.is_empty() {
         print_line("no cloud is running; nothing to stop");
@@ -181,10 +182,6 @@ pub(super) async fn down(
         ));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn vec_of(cloud: Option<RunningCloud>) -> Vec<RunningCloud> {
-    cloud.into_iter().collect()
 }
 
 /// Returns the only cloud, or that of the environment's kubeconfig.
@@ -217,14 +214,9 @@ fn only(
         format!("{}{file}", cloud.name())
     });
     bail!(
-        "{} are running: {}; choose one with --kubeconfig and --context{}",
+        "{} are running: {}; choose one with --kubeconfig and --context{cure}",
         count(clouds.len(), "cloud"),
         names.collect::<Vec<_>>().join(", "),
-        if cure.is_empty() {
-            String::new()
-        } else {
-            format!(", or {cure}")
-        }
     )
 }
 
@@ -237,32 +229,32 @@ pub(super) fn kubeconfig(access: &Access, records: &Records) -> anyhow::Result<E
         // The file may be that of a cloud on another machine.
         Access { .. } => None,
     };
-    let (access, is_known) = match running {
-        Some(cloud) => {
-            let known = Access {
-                kubeconfig: cloud.kubeconfig.clone(),
-                context: cloud.context,
-            };
-            let is_known = known.kubeconfig.is_some();
-            (known, is_known)
+    let access = match running {
+        Some(RunningCloud {
+            kubeconfig: None, ..
+        }) => {
+            bail!("a cloud in cluster mode has no kubeconfig of its own; use that of the cluster")
         }
-        None => (access.clone(), false),
+        Some(cloud) => Access {
+            kubeconfig: cloud.kubeconfig,
+            context: cloud.context,
+        },
+        None => access.clone(),
     };
     let read = match connect::read(&access) {
         Ok(read) => read,
-        Err(_) if access.kubeconfig.is_none() && !is_known => bail!(NONE),
+        Err(_) if access.kubeconfig.is_none() => bail!(NONE),
         Err(error) => {
-            return Err(connect::unread(
-                error,
-                &connect::file(&access),
-                "name another file with --kubeconfig",
-            ));
+            let cure = "name another file with --kubeconfig";
+            return Err(connect::unread(error, &connect::file(&access), cure));
         }
     };
     let file = connect::file(&access);
     let minimal = minimal(read, access.context.as_deref())
         .with_context(|| format!("cannot use {}", file.display()))?;
-    print_line(serde_saphyr::to_string(&minimal)?.trim_end());
+    // without block scalars: credentials stay in one line
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    print_line(serde_saphyr::to_string_with_options(&minimal, options)?.trim_end());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -315,7 +307,7 @@ mod tests {
     fn one_of_several_clouds_must_be_chosen() {
         let own = Process::of(std::process::id()).unwrap();
         let two = || vec![cloud(own.clone(), "blue"), cloud(own.clone(), "green")];
-        let only = |access: &Access, clouds| only(access, clouds, "stop all with --all");
+        let only = |access: &Access, clouds| only(access, clouds, ", or stop all with --all");
         let none = access(None, None);
         assert!(only(&none, Vec::new()).unwrap().is_none());
         let first = only(&none, vec![cloud(own.clone(), "blue")]).unwrap();

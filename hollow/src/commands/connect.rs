@@ -13,7 +13,7 @@ use kube::{
 };
 use rustls::CertificateError::{BadSignature, UnknownIssuer};
 
-use super::environment;
+use super::{environment, nearest};
 use crate::cli::Access;
 
 /// Where `cloudsim up` writes its kubeconfig by default.
@@ -22,8 +22,7 @@ pub(super) const WRITTEN: &str = "cloudsim.kubeconfig";
 /// Returns a client. Without a file it uses, like kubectl, `$KUBECONFIG`, which may list several files, or else the kubeconfig that
 /// `cloudsim up` writes to the current directory.
 pub(super) async fn connect(access: &Access) -> anyhow::Result<Client> {
-    const CURE: &str =
-        "give the kubeconfig that `cloudsim up` wrote with --kubeconfig or in $KUBECONFIG";
+    const CURE: &str = "is `cloudsim up` running? Name its kubeconfig with --kubeconfig or in $KUBECONFIG; `cloudsim status` lists the clouds of this machine";
     let read = read(access).map_err(|error| unread(error, &file(access), CURE))?;
     let contexts: Vec<String> = read
         .contexts
@@ -41,8 +40,9 @@ pub(super) async fn connect(access: &Access) -> anyhow::Result<Client> {
         .filter(|wanted| !contexts.contains(wanted))
     {
         bail!(
-            "there is no context {wanted:?} in {}; {cure}",
-            file(access).display()
+            "there is no context {wanted:?} in {}{}; {cure}",
+            file(access).display(),
+            nearest(wanted, contexts.iter().map(String::as_str))
         );
     }
     let config = Config::from_custom_kubeconfig(read, &options)
@@ -169,8 +169,8 @@ fn unreachable(access: &Access) -> String {
         format!(" ({})", others.join(", "))
     };
     format!(
-        "cannot reach {server}, the server of context {current} in {}; start that cloud with `cloudsim up`, or choose another context with \
-         --context{others} or another file with --kubeconfig",
+        "cannot reach {server}, the server of context {current} in {}; is `cloudsim up` running? Otherwise start it, or choose another context \
+         with --context{others} or another file with --kubeconfig",
         file(access).display()
     )
 }
@@ -187,7 +187,7 @@ fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{commands::nodes, testing::TestCloud};
+    use crate::{cli::ListArgs, commands::nodes, testing::TestCloud};
 
     #[tokio::test]
     async fn a_file_of_another_cloud_and_one_that_is_missing_are_told_apart() {
@@ -201,7 +201,7 @@ mod tests {
                 kubeconfig: Some(path.clone()),
                 context: None,
             };
-            let listed = nodes::run(&access, None).await;
+            let listed = nodes::run(&access, ListArgs::default(), None).await;
             listed.map_err(|error| format!("{:#}", explain(&access)(error)))
         };
         let missing = listed().await.unwrap_err();

@@ -4,31 +4,50 @@ use anyhow::{Context, bail};
 use cloudsim::faults::{Conditions, FaultTarget, Link, Profile, Shape};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
+use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 
-use super::{nodes::sessions, print, print_line, remote::Remote, table::Table};
-use crate::cli::{Access, Bad, FaultsCommand, Output};
+use super::{
+    listing::{Column, Listing, Row, Rows, show},
+    nearest,
+    nodes::sessions,
+    print, print_line,
+    remote::Remote,
+};
+use crate::cli::{Access, Bad, FaultsCommand, ListArgs, ListFormat, Output};
+
+const COLUMNS: [Column; 2] = [Column::new("TARGET"), Column::new("FAULT")];
+const PROFILE_COLUMNS: [Column; 2] = [Column::new("PROFILE"), Column::new("CONDITIONS")];
+const SHAPE_COLUMNS: [Column; 2] = [Column::new("SHAPE"), Column::new("MESSAGE")];
 
 pub(super) async fn run(
     access: &Access,
-    output: Option<Output>,
-    command: FaultsCommand,
+    format: Option<ListFormat>,
+    command: Option<FaultsCommand>,
 ) -> anyhow::Result<()> {
-    match command {
-        FaultsCommand::Profiles => return profiles(output),
-        FaultsCommand::Shapes => return shapes(output),
-        _ => {}
-    }
+    let once = ListArgs {
+        output: format,
+        watch: false,
+    };
+    let command = match command {
+        Some(FaultsCommand::Profiles) => return show(&once, async || profiles()).await,
+        Some(FaultsCommand::Shapes) => return show(&once, async || Ok(shapes())).await,
+        None => return list(access, &once).await,
+        Some(FaultsCommand::List { watch }) => {
+            return list(access, &ListArgs { watch, ..once }).await;
+        }
+        Some(command) => command,
+    };
+    let output = match format {
+        None => None,
+        Some(format) => Some(format.document().context(
+            "--output wide and name are for lists; after a change, choose json or yaml",
+        )?),
+    };
     if let FaultsCommand::Set { bad, .. } = &command {
         given(bad)?;
     }
-    let cloud = Remote::of(access).await?;
-    if cloud.is_a_cluster().await? {
-        bail!(
-            "a cloud before a cluster has no faults: they are for a cloud with an API of its own, `cloudsim up` without --kube-context"
-        );
-    }
+    let cloud = standalone(access).await?;
     let set = async |whom: &FaultTarget, conditions: Conditions| {
         if let FaultTarget::Node(node) = whom {
             known(&cloud, node).await?;
@@ -38,7 +57,6 @@ pub(super) async fn run(
             .await
     };
     let wrong = match command {
-        FaultsCommand::List => cloud.ask(Method::GET, "faults", &()).await?,
         FaultsCommand::Set { whom, bad } => set(&whom, given(&bad)?).await?,
         FaultsCommand::Cut { whom } => set(&whom, Conditions::link(Link::Cut)).await?,
         FaultsCommand::HalfOpen { whom } => set(&whom, Conditions::link(Link::HalfOpen)).await?,
@@ -64,9 +82,68 @@ pub(super) async fn run(
                 .await?
         }
         FaultsCommand::Send { node, shapes } => return send(&cloud, output, &node, &shapes).await,
-        FaultsCommand::Profiles | FaultsCommand::Shapes => return Ok(()),
+        // done above
+        FaultsCommand::List { .. } | FaultsCommand::Profiles | FaultsCommand::Shapes => {
+            return Ok(());
+        }
     };
     print(output.unwrap_or(Output::Yaml), &wrong)
+}
+
+/// Connects to a cloud that has faults.
+async fn standalone(access: &Access) -> anyhow::Result<Remote> {
+    let cloud = Remote::of(access).await?;
+    if cloud.is_a_cluster().await? {
+        bail!(
+            "faults are for standalone mode, `cloudsim up` without --kube-context; this cloud is in cluster mode"
+        );
+    }
+    Ok(cloud)
+}
+
+async fn list(access: &Access, list: &ListArgs) -> anyhow::Result<()> {
+    let cloud = standalone(access).await?;
+    show(list, async || {
+        Ok(listing(cloud.ask(Method::GET, "faults", &()).await?))
+    })
+    .await
+}
+
+/// Returns a row for each target that differs from a perfect one.
+fn listing(active: Value) -> Listing {
+    let mut targets = Vec::new();
+    for (name, perfect) in [("certificate", "genuine"), ("answers", "genuine")] {
+        if active[name] != perfect {
+            targets.push((name.to_owned(), &active[name]));
+        }
+    }
+    if !active["all"].is_null() {
+        targets.push(("all".to_owned(), &active["all"]));
+    }
+    let nodes = active["nodes"].as_object().into_iter().flatten();
+    targets.extend(nodes.map(|(node, conditions)| (format!("node/{node}"), conditions)));
+    let row = |(name, fault): (String, &Value)| Row {
+        id: name.clone(),
+        document: json!({"target": name, "fault": fault}),
+        cells: vec![name.clone(), words(fault)],
+        name,
+    };
+    let rows = targets.into_iter().map(row).collect();
+    Listing {
+        tables: vec![Rows {
+            columns: &COLUMNS,
+            rows,
+            if_empty: "no faults; inject one with `cloudsim faults set`, `cut` or `half-open`",
+        }],
+        document: active,
+        notes: Vec::new(),
+    }
+}
+
+/// Returns a value without the marks of JSON.
+fn words(value: &Value) -> String {
+    let text = value.to_string();
+    text.replace(['{', '}', '"'], "").replace(',', "  ")
 }
 
 /// Returns the conditions that were given; none at all would remove those that the link has.
@@ -92,18 +169,20 @@ async fn restorable(cloud: &Remote, node: &str) -> anyhow::Result<()> {
 
 /// Fails for an unknown node: a mistyped name would be a fault that never takes effect.
 async fn known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
-    let registered = Api::<Node>::all(cloud.client.clone()).get_opt(node).await;
+    let registered = Api::<Node>::all(cloud.client.clone())
+        .list(&ListParams::default())
+        .await;
     let registered = registered.context("cannot list nodes")?;
-    if registered.is_some()
-        || sessions(cloud)
-            .await?
-            .sessions
-            .iter()
-            .any(|session| session.node == node)
-    {
+    let mut names: Vec<String> = registered.iter().map(ResourceExt::name_any).collect();
+    let connected = sessions(cloud).await?.sessions;
+    names.extend(connected.into_iter().map(|session| session.node));
+    if names.iter().any(|name| name == node) {
         return Ok(());
     }
-    bail!("this cloud has no node {node}; `cloudsim nodes` lists those that it has")
+    bail!(
+        "this cloud has no node {node}{}; `cloudsim nodes` lists all",
+        nearest(node, names.iter().map(String::as_str))
+    )
 }
 
 async fn send(
@@ -162,45 +241,74 @@ fn print_outcome(output: Option<Output>, line: &str) {
     }
 }
 
-fn profiles(output: Option<Output>) -> anyhow::Result<()> {
-    if let Some(output) = output {
-        let profile = |profile: &Profile| json!({"name": profile.name(), "conditions": Conditions::of_profile(*profile)});
-        return print(
-            output,
-            &json!({"profiles": Profile::ALL.iter().map(profile).collect::<Vec<_>>()}),
-        );
-    }
-    for profile in Profile::ALL {
-        let text = serde_json::to_string(&Conditions::of_profile(profile))?;
-        print_line(&format!(
-            "{:<12} {}",
-            profile.name(),
-            text.replace(['{', '}', '"'], "").replace(',', "  ")
-        ));
-    }
-    Ok(())
+fn profiles() -> anyhow::Result<Listing> {
+    let row = |profile: Profile| {
+        let (name, conditions) = (profile.name(), Conditions::of_profile(profile));
+        let conditions = serde_json::to_value(conditions)?;
+        Ok(Row {
+            name: format!("profile/{name}"),
+            id: name.to_owned(),
+            cells: vec![name.to_owned(), words(&conditions)],
+            document: json!({"name": name, "conditions": conditions}),
+        })
+    };
+    let rows = Profile::ALL.into_iter().map(row);
+    let rows = rows.collect::<anyhow::Result<Vec<Row>>>()?;
+    Ok(catalogue("profiles", &PROFILE_COLUMNS, rows))
 }
 
-fn shapes(output: Option<Output>) -> anyhow::Result<()> {
-    if let Some(output) = output {
-        let shape = |shape: &Shape| json!({"name": shape.name(), "about": shape.about()});
-        return print(
-            output,
-            &json!({"shapes": Shape::ALL.iter().map(shape).collect::<Vec<_>>()}),
-        );
+fn shapes() -> Listing {
+    let row = |shape: &Shape| Row {
+        name: format!("shape/{}", shape.name()),
+        id: shape.name().to_owned(),
+        cells: vec![shape.name().to_owned(), shape.about().to_owned()],
+        document: json!({"name": shape.name(), "about": shape.about()}),
+    };
+    catalogue(
+        "shapes",
+        &SHAPE_COLUMNS,
+        Shape::ALL.iter().map(row).collect(),
+    )
+}
+
+/// Returns a list that does not depend on a cloud.
+fn catalogue(name: &str, columns: &'static [Column], rows: Vec<Row>) -> Listing {
+    let documents: Vec<&Value> = rows.iter().map(|row| &row.document).collect();
+    Listing {
+        document: json!({name: documents}),
+        tables: vec![Rows {
+            columns,
+            rows,
+            if_empty: "",
+        }],
+        notes: Vec::new(),
     }
-    let mut table = Table::new(&["SHAPE", "WHAT"]);
-    for shape in Shape::ALL {
-        table.row(vec![shape.name().to_owned(), shape.about().to_owned()]);
-    }
-    print_line(table.to_string().trim_end());
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::TestCloud;
+
+    #[test]
+    fn list_has_a_row_for_each_target_with_a_fault() {
+        let active = json!({
+            "seed": 1, "certificate": "expired", "answers": "genuine", "all": {"delay": "10ms", "drop": 0.1},
+            "nodes": {"edge-1": {"link": "cut"}},
+        });
+        let rows = listing(active).tables.remove(0).rows;
+        let lines: Vec<String> = rows.iter().map(|row| row.cells.join(" ")).collect();
+        assert_eq!(
+            lines,
+            [
+                "certificate expired",
+                "all delay:10ms  drop:0.1",
+                "node/edge-1 link:cut"
+            ]
+        );
+        let none = json!({"seed": 1, "certificate": "genuine", "answers": "genuine", "nodes": {}});
+        assert!(listing(none).tables[0].rows.is_empty());
+    }
 
     #[tokio::test]
     async fn a_link_gets_conditions_that_are_given_and_loses_those_of_a_node_that_is_known() {
@@ -212,7 +320,7 @@ mod tests {
             kubeconfig: Some(file),
             context: None,
         };
-        let order = async |command| run(&access, None, command).await;
+        let order = async |command| run(&access, None, Some(command)).await;
         let whom = |name: &str| FaultTarget::Node(name.to_owned());
         let set = |bad| FaultsCommand::Set {
             whom: whom("edge-1"),
@@ -248,6 +356,16 @@ mod tests {
         ] {
             let refused = order(command).await.unwrap_err().to_string();
             assert!(refused.contains("no node nosuch"), "{refused}");
+        }
+        let near = order(FaultsCommand::Cut {
+            whom: whom("egde-1"),
+        });
+        let near = near.await.unwrap_err().to_string();
+        assert!(near.contains("did you mean edge-1?"), "{near}");
+        for format in [ListFormat::Wide, ListFormat::Name] {
+            let wrong = run(&access, Some(format), Some(restore("edge-1"))).await;
+            let wrong = wrong.unwrap_err().to_string();
+            assert!(wrong.contains("json or yaml"), "{wrong}");
         }
         // the conditions of a node that is no more are removed like others
         let gone = json!({"delay": "10ms"});

@@ -22,7 +22,7 @@ use tokio::{
 
 use wire::text::count;
 
-use super::{Signals, directories, print_line};
+use super::{Signals, directories, print_line, stop_fleet};
 use crate::{
     cli::{Hollow, JoinArgs, NodeTaint},
     fleet::{self, Endpoints, Fleet, HollowNode},
@@ -76,7 +76,8 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
         },
         why = never_connected(links, &options.join) => Err(why),
     };
-    fleet.stop().await;
+    stop_fleet(fleet).await;
+    print_line(&format!("{nodes} stopped"));
     outcome
 }
 

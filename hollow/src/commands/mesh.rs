@@ -13,8 +13,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use wire::relay;
 
-use super::{print, print_line, remote::Remote, table::Table};
-use crate::cli::{Access, Output};
+use super::{
+    listing::{Column, Listing, Row, Rows, show},
+    remote::Remote,
+};
+use crate::cli::{Access, ListArgs};
 use cloudsim::relay::{RelayPair, RelayState};
 
 /// The label in which an `EndpointSlice` names its Service.
@@ -35,13 +38,13 @@ struct Place {
 /// A Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+struct MeshService {
     cluster_ip: String,
     endpoints: Vec<Place>,
 }
 
 /// The Services by namespace and name.
-type Rows = BTreeMap<(String, String), Row>;
+type Services = BTreeMap<(String, String), MeshService>;
 
 /// The path from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -59,8 +62,34 @@ struct Way {
     received: u64,
 }
 
-pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Result<()> {
+const SERVICE_COLUMNS: [Column; 8] = [
+    Column::new("NAMESPACE"),
+    Column::new("SERVICE"),
+    Column::new("CLUSTER-IP"),
+    Column::new("NODE"),
+    Column::new("ENDPOINT"),
+    Column::new("PORTS"),
+    Column::new("READY"),
+    Column::new("AT RELAY"),
+];
+
+const PATH_COLUMNS: [Column; 8] = [
+    Column::new("FROM"),
+    Column::new("TO"),
+    Column::new("PATH"),
+    Column::new("RELAY"),
+    Column::new("OPEN"),
+    Column::new("RELAYED"),
+    Column::wide("SENT"),
+    Column::wide("RECEIVED"),
+];
+
+pub(super) async fn run(access: &Access, list: &ListArgs) -> anyhow::Result<()> {
     let cloud = Remote::of(access).await?;
+    show(list, async || listing(&cloud).await).await
+}
+
+async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
     let all = ListParams::default();
     let services = Api::<Service>::all(cloud.client.clone()).list(&all).await;
     let services = services.context("cannot list Services")?;
@@ -68,30 +97,27 @@ pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Resu
         .list(&all)
         .await;
     let slices = slices.context("cannot list EndpointSlices")?;
-    let rows = rows(&services.items, &slices.items);
+    let services = services_of(&services.items, &slices.items);
     // A cloud with a cluster has no admin API: only its metrics show what its relay knows.
     let state = match cloud.is_a_cluster().await? {
         true => None,
         false => Some(cloud.ask::<RelayState>(Method::GET, "mesh", &()).await?),
     };
-    if let Some(output) = output {
-        return print(output, &document(&rows, state.as_ref()));
-    }
-    print_line(services_table(&rows, state.as_ref()).to_string().trim_end());
+    let mut tables = vec![services_table(&services, state.as_ref())];
+    let mut notes = Vec::new();
     match &state {
-        Some(state) => print_line(&format!(
-            "\n{}",
-            ways_table(&ways(state)).to_string().trim_end()
-        )),
-        None => print_line(
-            "\nThe ways between nodes are not known here: this cloud stands before a cluster.",
-        ),
+        Some(state) => tables.push(ways_table(&ways(state))),
+        None => notes.push("Paths between nodes are unknown in cluster mode.".to_owned()),
     }
-    Ok(())
+    Ok(Listing {
+        document: document(&services, state.as_ref()),
+        tables,
+        notes,
+    })
 }
 
-fn rows(services: &[Service], slices: &[EndpointSlice]) -> Rows {
-    let mut rows = Rows::new();
+fn services_of(services: &[Service], slices: &[EndpointSlice]) -> Services {
+    let mut rows = Services::new();
     for service in services {
         let cluster_ip = service
             .spec
@@ -101,7 +127,7 @@ fn rows(services: &[Service], slices: &[EndpointSlice]) -> Rows {
         let name = (service.namespace().unwrap_or_default(), service.name_any());
         rows.insert(
             name,
-            Row {
+            MeshService {
                 cluster_ip,
                 endpoints: Vec::new(),
             },
@@ -190,37 +216,43 @@ fn ways(state: &RelayState) -> Vec<Way> {
 }
 
 /// Returns the document for programs.
-fn document(rows: &Rows, state: Option<&RelayState>) -> Value {
-    let service = |((namespace, name), row): (&(String, String), &Row)| json!({"namespace": namespace, "name": name, "clusterIP": row.cluster_ip, "endpoints": row.endpoints});
+fn document(services: &Services, state: Option<&RelayState>) -> Value {
     json!({
-        "services": rows.iter().map(service).collect::<Vec<_>>(),
+        "services": services.iter().map(|(name, service)| service_document(name, service)).collect::<Vec<_>>(),
         "nodes": state.map(|state| &state.nodes),
         "paths": state.map(ways),
     })
 }
 
-fn services_table(rows: &Rows, state: Option<&RelayState>) -> Table {
-    let mut table = Table::new(&[
-        "NAMESPACE",
-        "SERVICE",
-        "CLUSTER-IP",
-        "NODE",
-        "ENDPOINT",
-        "PORTS",
-        "READY",
-        "AT RELAY",
-    ]);
-    for ((namespace, name), row) in rows {
-        let head = || vec![namespace.clone(), name.clone(), row.cluster_ip.clone()];
-        if row.endpoints.is_empty() {
-            table.row([head(), ["-"; 5].map(str::to_owned).to_vec()].concat());
+fn service_document((namespace, name): &(String, String), service: &MeshService) -> Value {
+    json!({
+        "namespace": namespace, "name": name, "clusterIP": service.cluster_ip, "endpoints": service.endpoints,
+    })
+}
+
+fn services_table(services: &Services, state: Option<&RelayState>) -> Rows {
+    let mut rows = Vec::new();
+    for (key, service) in services {
+        let (namespace, name) = key;
+        let row = |endpoint: [String; 5]| Row {
+            name: format!("service/{name}"),
+            id: format!("{namespace}/{name}/{}/{}", endpoint[0], endpoint[1]),
+            document: service_document(key, service),
+            cells: [namespace, name, &service.cluster_ip]
+                .into_iter()
+                .cloned()
+                .chain(endpoint)
+                .collect(),
+        };
+        if service.endpoints.is_empty() {
+            rows.push(row(["-"; 5].map(str::to_owned)));
         }
         for Place {
             node,
             address,
             ports,
             ready,
-        } in &row.endpoints
+        } in &service.endpoints
         {
             let is_there = state.and_then(|state| {
                 let node = node.as_ref()?;
@@ -233,36 +265,45 @@ fn services_table(rows: &Rows, state: Option<&RelayState>) -> Table {
                 yes(*ready),
                 is_there.unwrap_or("-"),
             ];
-            table.row([head(), cells.map(str::to_owned).to_vec()].concat());
+            rows.push(row(cells.map(str::to_owned)));
         }
     }
-    table
+    Rows {
+        columns: &SERVICE_COLUMNS,
+        rows,
+        if_empty: "no Services",
+    }
 }
 
-fn ways_table(ways: &[Way]) -> Table {
-    let columns = [
-        "FROM", "TO", "PATH", "RELAY", "OPEN", "RELAYED", "SENT", "RECEIVED",
-    ];
-    let mut table = Table::new(&columns);
-    for way in ways {
+fn ways_table(ways: &[Way]) -> Rows {
+    let row = |way: &Way| {
         let path = match way.path {
             Some(relay::Path::Direct) => "direct",
             Some(relay::Path::Relayed) => "relayed",
             Some(relay::Path::Unreached) => "unreached",
             None => "-",
         };
-        table.row(vec![
-            way.from.clone(),
-            way.to.clone(),
-            path.to_owned(),
-            if way.relay { "up" } else { "offline" }.to_owned(),
-            way.open.to_string(),
-            way.connections.to_string(),
-            way.sent.to_string(),
-            way.received.to_string(),
-        ]);
+        Row {
+            name: format!("path/{}:{}", way.from, way.to),
+            id: format!("{}:{}", way.from, way.to),
+            document: json!(way),
+            cells: vec![
+                way.from.clone(),
+                way.to.clone(),
+                path.to_owned(),
+                if way.relay { "up" } else { "offline" }.to_owned(),
+                way.open.to_string(),
+                way.connections.to_string(),
+                way.sent.to_string(),
+                way.received.to_string(),
+            ],
+        }
+    };
+    Rows {
+        columns: &PATH_COLUMNS,
+        rows: ways.iter().map(row).collect(),
+        if_empty: "no connections between nodes",
     }
-    table
 }
 
 fn yes(is: bool) -> &'static str {
@@ -323,16 +364,13 @@ mod tests {
         ]));
         let (services, slices): (Vec<Service>, Vec<EndpointSlice>) =
             (services.unwrap(), slices.unwrap());
-        let (rows, state) = (rows(&services, &slices), state());
-        let lines = |table: Table| -> Vec<String> {
-            table
-                .to_string()
-                .lines()
-                .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-                .collect()
+        let (rows, state) = (services_of(&services, &slices), state());
+        let lines = |table: Rows| -> Vec<String> {
+            let cells = table.rows.iter().map(|row| row.cells.join(" "));
+            cells.collect()
         };
         assert_eq!(
-            lines(services_table(&rows, Some(&state)))[1..],
+            lines(services_table(&rows, Some(&state))),
             [
                 "shop none None - - - - -",
                 "shop web 10.96.0.10 edge-2 10.88.0.5 8080/TCP yes yes",
@@ -340,7 +378,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            lines(ways_table(&ways(&state)))[1..],
+            lines(ways_table(&ways(&state))),
             [
                 "edge-1 edge-2 relayed up 1 7 1000 2000",
                 "edge-1 edge-3 direct offline 0 0 0 0",

@@ -31,7 +31,7 @@ mod table;
 mod token;
 mod up;
 
-use std::{io::Write, panic::set_hook, process::ExitCode};
+use std::{io::Write, panic::set_hook, process::ExitCode, time::Duration};
 
 use agent::{
     log::{self, LogFormat},
@@ -41,6 +41,7 @@ use anyhow::Context;
 use clap::CommandFactory;
 use cloudsim::Cloud;
 use serde::Serialize;
+use tokio::time::timeout;
 use wire::text::printable_lines;
 
 use self::{connect::explain, running::Records};
@@ -69,7 +70,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             log::report_panic(panic);
         }));
     }
-    if let Command::Completions { shell } = cli.command {
+    if let Command::Completion { shell } = cli.command {
         // The script is written to memory first, because the generator panics on a closed pipe.
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut Cli::command(), "cloudsim", &mut script);
@@ -100,23 +101,22 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                 output,
                 scope,
             } => on_cloud(&access, token::run(&access, output, scope).await),
-            Command::Node { access, command } => {
-                on_cloud(&access, node::run(&access, command).await)
-            }
             Command::Devices {
                 access,
-                output,
+                list,
                 command,
-            } => on_cloud(&access, devices::run(&access, output, command).await),
-            Command::Nodes { access, output } => {
-                on_cloud(&access, nodes::run(&access, output).await)
-            }
-            Command::Mesh { access, output } => on_cloud(&access, mesh::run(&access, output).await),
+            } => on_cloud(&access, devices::run(&access, list, command).await),
+            Command::Nodes {
+                access,
+                list,
+                command,
+            } => on_cloud(&access, nodes::run(&access, list, command).await),
+            Command::Mesh { access, list } => on_cloud(&access, mesh::run(&access, &list).await),
             Command::Rules {
                 access,
-                output,
+                list,
                 command,
-            } => rules::run(&access, output, command)
+            } => rules::run(&access, list, command)
                 .await
                 .map_err(explain(&access)),
             Command::Faults {
@@ -136,7 +136,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Hollow(options) => hollow::run(options).await.map(|()| ExitCode::SUCCESS),
             Command::Selftest(options) => selftest::run(options).await,
             Command::Roles { install_crds } => roles::run(install_crds).map(|()| ExitCode::SUCCESS),
-            Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+            Command::Completion { .. } => Ok(ExitCode::SUCCESS),
         }
     });
     if ended
@@ -154,15 +154,29 @@ fn on_cloud(access: &Access, ended: anyhow::Result<()>) -> anyhow::Result<ExitCo
     ended.map(|()| ExitCode::SUCCESS).map_err(explain(access))
 }
 
+/// How long the agents of this process may take to stop.
+const FLEET_TIMEOUT: Duration = Duration::from_millis(600);
+
 /// Stops the nodes and the cloud.
 async fn stop(fleet: Option<Fleet>, cloud: Cloud, signals: &mut Signals) -> anyhow::Result<()> {
     let stopping = async {
         if let Some(fleet) = fleet {
-            fleet.stop().await;
+            stop_fleet(fleet).await;
         }
         cloud.stop().await
     };
     Ok(signals.drain(stopping).await??)
+}
+
+/// Returns the known name that was probably meant, in parentheses; nothing if none is near.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let near = agent::config::nearest(name, known);
+    near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
+}
+
+/// Stops the nodes. Agents that take longer than a moment end with the program, as in a power cut, which loses nothing.
+async fn stop_fleet(fleet: Fleet) {
+    let _ = timeout(FLEET_TIMEOUT, fleet.stop()).await;
 }
 
 /// Prints a document for programs.

@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use serde::Deserialize;
 
 use super::{print_line, remote::Remote};
-use crate::cli::{Access, NodeCommand};
+use crate::cli::Access;
 
 #[derive(Deserialize)]
 struct Done {
@@ -20,14 +20,14 @@ struct Opened {
     lost: Vec<String>,
 }
 
-pub(super) async fn run(access: &Access, command: NodeCommand) -> anyhow::Result<()> {
-    let NodeCommand::Reset { name, .. } = command;
+/// Resets a node; without a name, all whose records were lost.
+pub(super) async fn reset(access: &Access, name: Option<String>) -> anyhow::Result<()> {
     let cloud = Remote::of(access).await?;
     let is_a_cluster = cloud.is_a_cluster().await?;
     let Some(name) = name else {
         if is_a_cluster {
             bail!(
-                "a cloud before a cluster keeps no database: no record of a node can be lost with one"
+                "in cluster mode, cloudsim has no database whose damage could lose records; name the node to reset"
             );
         }
         let opened: Opened = cloud.ask(Method::POST, "reset", &()).await?;
@@ -36,7 +36,7 @@ pub(super) async fn run(access: &Access, command: NodeCommand) -> anyhow::Result
     };
     let done = if is_a_cluster {
         Done {
-            reset: reset(&cloud.client, &name).await?,
+            reset: reset_in_cluster(&cloud.client, &name).await?,
         }
     } else {
         cloud
@@ -44,17 +44,15 @@ pub(super) async fn run(access: &Access, command: NodeCommand) -> anyhow::Result
             .await?
     };
     print_line(&if done.reset {
-        format!(
-            "{name}: its certificates count no more; a machine may join with a token under this name"
-        )
+        format!("{name}: certificates revoked; a machine can join with a token under this name")
     } else {
-        format!("{name}: it had no certificate; a machine may join with a token under this name")
+        format!("{name}: no certificate to revoke; a machine can join with a token under this name")
     });
     Ok(())
 }
 
 /// Revokes a node's certificates in a cluster, and returns whether it had any. The replica with its session ends that when it notices.
-async fn reset(client: &Client, name: &str) -> anyhow::Result<bool> {
+async fn reset_in_cluster(client: &Client, name: &str) -> anyhow::Result<bool> {
     let certificates = NodeCertificates::in_cluster(client);
     let is_known = certificates.has_any(name).await?
         || Api::<Node>::all(client.clone())
@@ -70,13 +68,13 @@ async fn reset(client: &Client, name: &str) -> anyhow::Result<bool> {
 /// Returns the message about the names that were opened.
 fn message(lost: &[String]) -> String {
     let name = |name: &String| match name.as_str() {
-        UNKNOWN => "names of which nothing is on record".to_owned(),
+        UNKNOWN => "names without a record".to_owned(),
         name => name.to_owned(),
     };
     match lost {
-        [] => "no record of a node was lost: nothing was done".to_owned(),
+        [] => "no record of a node is lost; nothing was changed".to_owned(),
         lost => format!(
-            "{}: their certificates count no more; machines may join with a token under these names",
+            "{}: certificates revoked; machines can join with a token under these names",
             lost.iter().map(name).collect::<Vec<_>>().join(", ")
         ),
     }
@@ -88,10 +86,10 @@ mod tests {
 
     #[test]
     fn what_was_opened_is_told() {
-        assert!(message(&[]).contains("nothing was done"));
+        assert!(message(&[]).contains("nothing was changed"));
         let message = message(&[UNKNOWN.to_owned(), "edge-1".to_owned()]);
         assert!(
-            message.starts_with("names of which nothing is on record, edge-1: "),
+            message.starts_with("names without a record, edge-1: "),
             "{message}"
         );
     }

@@ -15,23 +15,53 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    print, print_line,
+    listing::{Column, Listing, Row, Rows, show},
+    node,
     remote::Remote,
-    table::{Table, age},
+    table::age,
 };
-use crate::cli::{Access, Output};
+use crate::cli::{Access, ListArgs, NodeCommand};
 
 #[derive(Deserialize)]
 struct Sessions {
     nodes: Vec<NodeSession>,
 }
 
-pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Result<()> {
+const COLUMNS: [Column; 10] = [
+    Column::new("NAME"),
+    Column::new("STATUS"),
+    Column::new("CONNECTED"),
+    Column::age("SINCE"),
+    Column::new("ADDRESS"),
+    Column::new("QUEUE"),
+    Column::wide("TRANSPORT"),
+    Column::wide("HUB"),
+    Column::wide("SENT"),
+    Column::wide("RECEIVED"),
+];
+
+pub(super) async fn run(
+    access: &Access,
+    list: ListArgs,
+    command: Option<NodeCommand>,
+) -> anyhow::Result<()> {
+    let list = match command {
+        None => list,
+        Some(NodeCommand::List(more)) => list.or(more),
+        Some(NodeCommand::Reset { name, .. }) => {
+            list.refuse_for("reset")?;
+            return node::reset(access, name).await;
+        }
+    };
     let cloud = Remote::of(access).await?;
+    show(&list, async || listing(&cloud).await).await
+}
+
+async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
     let CountedSessions {
         sessions,
         is_complete,
-    } = sessions(&cloud).await?;
+    } = sessions(cloud).await?;
     let nodes = Api::<Node>::all(cloud.client.clone())
         .list(&ListParams::default())
         .await;
@@ -40,19 +70,12 @@ pub(super) async fn run(access: &Access, output: Option<Output>) -> anyhow::Resu
         .iter()
         .map(|node| (node.name_any(), readiness(node)))
         .collect();
-    if let Some(output) = output {
-        return print(output, &document(&ready, &sessions, is_complete));
-    }
     let now = Timestamp::now();
-    print_line(
-        table(&ready, (&sessions, is_complete), now)
-            .to_string()
-            .trim_end(),
-    );
-    for line in rivals(&sessions, now) {
-        print_line(&line);
-    }
-    Ok(())
+    Ok(Listing {
+        document: document(&ready, &sessions, is_complete),
+        tables: vec![table(&ready, (&sessions, is_complete), now)],
+        notes: rivals(&sessions, now),
+    })
 }
 
 /// Returns the sessions of connected nodes.
@@ -93,11 +116,9 @@ fn document(
     sessions: &[NodeSession],
     is_complete: bool,
 ) -> Value {
-    let node =
-        |(name, (status, session))| json!({"name": name, "status": status, "session": session});
     let nodes = rows(ready, sessions)
         .into_iter()
-        .map(node)
+        .map(|(name, (status, session))| node_document(name, status, session))
         .collect::<Vec<_>>();
     if is_complete {
         json!({"nodes": nodes})
@@ -106,58 +127,61 @@ fn document(
     }
 }
 
+fn node_document(name: &str, status: &str, session: Option<&NodeSession>) -> Value {
+    json!({"name": name, "status": status, "session": session})
+}
+
 /// Returns the table for people; without all sessions, it is unknown whether the other nodes are connected.
 fn table(
     ready: &BTreeMap<String, &'static str>,
     (sessions, is_complete): (&[NodeSession], bool),
     now: Timestamp,
-) -> Table {
-    let columns = [
-        "NODE",
-        "STATUS",
-        "CONNECTED",
-        "SINCE",
-        "ADDRESS",
-        "TRANSPORT",
-        "HUB",
-        "QUEUE",
-        "SENT",
-        "RECEIVED",
-    ];
-    let mut table = Table::new(&columns);
-    for (name, (status, session)) in rows(ready, sessions) {
-        let mut row = vec![name.to_owned(), status.to_owned()];
-        match session {
-            None => row.extend(
-                [
-                    if is_complete { "no" } else { "unknown" },
-                    "-",
-                    "-",
-                    "-",
-                    "-",
-                    "-",
-                    "-",
-                    "-",
-                ]
-                .map(str::to_owned),
-            ),
-            Some(session) => row.extend([
-                "yes".to_owned(),
-                age(session.since, now),
-                session.address.to_string(),
-                match session.transport {
-                    Transport::WebSocket => "WebSocket".to_owned(),
-                    Transport::Quic => "QUIC".to_owned(),
-                },
-                session.replica.to_string(),
-                session.queue.to_string(),
-                count(session.sent),
-                count(session.received),
-            ]),
-        }
-        table.row(row);
+) -> Rows {
+    let row = |(name, (status, session)): (&str, (&str, Option<&NodeSession>))| Row {
+        name: format!("node/{name}"),
+        id: name.to_owned(),
+        document: node_document(name, status, session),
+        cells: cells((name, status), session, is_complete, now),
+    };
+    Rows {
+        columns: &COLUMNS,
+        rows: rows(ready, sessions).into_iter().map(row).collect(),
+        if_empty: "no nodes; start `cloudsim up --nodes 1`, or join a machine with `edge-agent join`",
     }
-    table
+}
+
+fn cells(
+    (name, status): (&str, &str),
+    session: Option<&NodeSession>,
+    is_complete: bool,
+    now: Timestamp,
+) -> Vec<String> {
+    let Some(session) = session else {
+        let connected = if is_complete { "no" } else { "unknown" };
+        let known = [name, status, connected];
+        let missing = ["-"; COLUMNS.len() - 3];
+        return known
+            .iter()
+            .chain(&missing)
+            .map(|&cell| cell.to_owned())
+            .collect();
+    };
+    let transport = match session.transport {
+        Transport::WebSocket => "WebSocket",
+        Transport::Quic => "QUIC",
+    };
+    vec![
+        name.to_owned(),
+        status.to_owned(),
+        "yes".to_owned(),
+        age(session.since, now),
+        session.address.to_string(),
+        session.queue.to_string(),
+        transport.to_owned(),
+        session.replica.to_string(),
+        count(session.sent),
+        count(session.received),
+    ]
 }
 
 /// Returns a line for each name that two agents use.
@@ -246,11 +270,21 @@ mod tests {
             session("edge-1", Transport::WebSocket),
             session("edge-2", Transport::Quic),
         ];
-        insta::assert_snapshot!(table(&ready, (&sessions, true), now).to_string());
-        let uncounted = table(&ready, (&[], false), now).to_string();
-        assert!(
-            uncounted.contains("unknown") && !uncounted.contains(" no "),
-            "{uncounted}"
+        let lines = |table: Rows| -> Vec<String> {
+            let cells = table.rows.iter().map(|row| row.cells.join(" "));
+            cells.collect()
+        };
+        assert_eq!(
+            lines(table(&ready, (&sessions, true), now)),
+            [
+                "edge-1 Ready yes 3m 192.0.2.7:4711 3 WebSocket 2 12 (34 kB) 5 (678 B)",
+                "edge-2 Unregistered yes 3m 192.0.2.7:4711 3 QUIC 2 12 (34 kB) 5 (678 B)",
+                "edge-3 NotReady no - - - - - - -",
+            ]
+        );
+        assert_eq!(
+            lines(table(&ready, (&[], false), now))[0],
+            "edge-1 Ready unknown - - - - - - -"
         );
         assert_eq!(document(&ready, &[], false)["sessionsComplete"], false);
         assert!(rivals(&sessions, now).is_empty());

@@ -9,8 +9,12 @@ use kube::{Api, ResourceExt, api::ListParams};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{print, print_line, remote::Remote, table::Table};
-use crate::cli::{Access, Output, RulesCommand};
+use super::{
+    listing::{Column, Listing, Row, Rows, show},
+    print, print_line,
+    remote::Remote,
+};
+use crate::cli::{Access, ListArgs, RulesCommand};
 
 /// The longest error in the table, in characters.
 const ERROR: usize = 80;
@@ -33,68 +37,86 @@ impl Sent {
     }
 }
 
+const COLUMNS: [Column; 7] = [
+    Column::new("NAMESPACE"),
+    Column::new("NAME"),
+    Column::new("SOURCE"),
+    Column::new("TARGET"),
+    Column::new("DELIVERED"),
+    Column::new("FAILED"),
+    Column::new("LAST ERROR"),
+];
+
 pub(super) async fn run(
     access: &Access,
-    output: Option<Output>,
+    list: ListArgs,
     command: Option<RulesCommand>,
 ) -> anyhow::Result<ExitCode> {
-    let cloud = Remote::of(access).await?;
-    if let Some(RulesCommand::Send { node, to, body }) = command {
-        let sent: Sent = cloud
-            .ask(
-                Method::POST,
-                &format!("rules/{node}"),
-                &json!({"to": to, "body": body}),
-            )
-            .await?;
-        match output {
-            Some(output) => print(output, &sent)?,
-            None => print_line(&format!("{} {}", sent.status, sent.body.trim_end())),
+    let list = match command {
+        None => list,
+        Some(RulesCommand::List(more)) => list.or(more),
+        Some(RulesCommand::Send {
+            node,
+            to,
+            body,
+            output,
+        }) => {
+            list.refuse_for("send")?;
+            let cloud = Remote::of(access).await?;
+            let message = json!({"to": to, "body": body});
+            let sent: Sent = cloud
+                .ask(Method::POST, &format!("rules/{node}"), &message)
+                .await?;
+            match output {
+                Some(output) => print(output, &sent)?,
+                None => print_line(&format!("{} {}", sent.status, sent.body.trim_end())),
+            }
+            return Ok(sent.exit_code());
         }
-        return Ok(sent.exit_code());
-    }
+    };
+    let cloud = Remote::of(access).await?;
+    show(&list, async || listing(&cloud).await).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
     let rules = Api::<Rule>::all(cloud.client.clone())
         .list(&ListParams::default())
-        .await;
-    let rules = rules.context("cannot list rules")?;
-    match output {
-        Some(output) => print(
-            output,
-            &json!({"rules": rules.iter().map(document).collect::<Vec<_>>()}),
-        )?,
-        None => print_line(table(&rules.items).to_string().trim_end()),
-    }
-    Ok(ExitCode::SUCCESS)
+        .await
+        .context("cannot list rules")?;
+    Ok(Listing {
+        document: json!({"rules": rules.iter().map(document).collect::<Vec<_>>()}),
+        tables: vec![Rows {
+            columns: &COLUMNS,
+            rows: rules.iter().map(row).collect(),
+            if_empty: "no rules; create one with `kubectl apply`",
+        }],
+        notes: Vec::new(),
+    })
 }
 
 fn document(rule: &Rule) -> Value {
     json!({"namespace": rule.namespace(), "name": rule.name_any(), "spec": rule.spec, "status": rule.status})
 }
 
-fn table(rules: &[Rule]) -> Table {
-    let mut table = Table::new(&[
-        "NAMESPACE",
-        "NAME",
-        "SOURCE",
-        "TARGET",
-        "DELIVERED",
-        "FAILED",
-        "LAST ERROR",
-    ]);
-    for rule in rules {
-        let status = rule.status.clone().unwrap_or_default();
-        let error = status.errors.first().map_or("-", String::as_str);
-        table.row(vec![
-            rule.namespace().unwrap_or_default(),
-            rule.name_any(),
+fn row(rule: &Rule) -> Row {
+    let status = rule.status.clone().unwrap_or_default();
+    let error = status.errors.first().map_or("-", String::as_str);
+    let (namespace, name) = (rule.namespace().unwrap_or_default(), rule.name_any());
+    Row {
+        name: format!("rule.rules.kubeedge.io/{name}"),
+        id: format!("{namespace}/{name}"),
+        document: document(rule),
+        cells: vec![
+            namespace,
+            name,
             end(&rule.spec.source, &rule.spec.source_resource),
             end(&rule.spec.target, &rule.spec.target_resource),
             status.success_messages.unwrap_or_default().to_string(),
             status.fail_messages.unwrap_or_default().to_string(),
             error.chars().take(ERROR).collect(),
-        ]);
+        ],
     }
-    table
 }
 
 /// Returns an endpoint and its resource as text.
@@ -138,18 +160,9 @@ mod tests {
              "spec": {"source": "rest", "sourceResource": {"path": "a"}, "target": "mqtt", "targetResource": {"topic": "t"}}},
         ]))
         .unwrap();
-        let told = table(&rules).to_string();
-        let lines: Vec<_> = told
-            .lines()
-            .map(|line| {
-                line.split("   ")
-                    .map(str::trim)
-                    .filter(|cell| !cell.is_empty())
-                    .collect::<Vec<_>>()
-            })
-            .collect();
+        let lines: Vec<_> = rules.iter().map(|rule| row(rule).cells).collect();
         assert_eq!(
-            lines[1],
+            lines[0],
             [
                 "default",
                 "up",
@@ -161,7 +174,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            lines[2],
+            lines[1],
             ["default", "new", "rest (a)", "mqtt (t)", "0", "0", "-"]
         );
     }

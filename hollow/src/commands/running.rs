@@ -103,7 +103,7 @@ pub(super) struct RunningCloud {
     pub(super) api: String,
     /// Its kubeconfig; `None` in cluster mode.
     pub(super) kubeconfig: Option<PathBuf>,
-    /// Its context there.
+    /// Its context there; that of the cluster in cluster mode.
     pub(super) context: Option<String>,
     /// Its data directory; `None` if everything is in memory.
     pub(super) data_dir: Option<PathBuf>,
@@ -114,7 +114,7 @@ pub(super) struct RunningCloud {
 impl RunningCloud {
     /// Returns the name by which it is shown.
     pub(super) fn name(&self) -> &str {
-        self.context.as_deref().unwrap_or("(cluster mode)")
+        self.context.as_deref().unwrap_or("cluster")
     }
 
     /// Reports whether its entries are in this kubeconfig, under this name if one is given.

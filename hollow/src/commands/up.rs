@@ -176,7 +176,9 @@ impl Run {
                 kubeconfig: entries
                     .map(|entries| std::path::absolute(entries.file()))
                     .transpose()?,
-                context: entries.map(|entries| entries.context().to_owned()),
+                context: entries
+                    .map(|entries| entries.context().to_owned())
+                    .or_else(|| self.up.cluster.kube_context.clone()),
                 data_dir: (self.up.data_dir.as_deref().map(std::path::absolute)).transpose()?,
                 log: self.up.detached.clone(),
             })
@@ -199,7 +201,7 @@ impl Run {
     async fn stop(&mut self, fleet: Option<Fleet>, cloud: Cloud) -> anyhow::Result<()> {
         let begun = Instant::now();
         self.screen
-            .write(&[Line::Blank, Line::Title("Stopping cloudsim".to_owned())]);
+            .write(&[Line::Blank, Line::Note("Stopping cloudsim".to_owned())]);
         let stopping = stop(fleet, cloud, &mut self.signals);
         self.screen
             .wait(|| "stopping cloudsim".to_owned(), stopping)

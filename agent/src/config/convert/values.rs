@@ -44,7 +44,7 @@ impl<'a> Values<'a> {
     /// Warns of an unknown key where only `known` is one.
     pub(super) fn unknown(&mut self, path: String, known: &str) {
         let name = path.rsplit('.').next().unwrap_or_default();
-        let near = nearest(name, std::iter::once(&known.to_owned()));
+        let near = nearest(name, std::iter::once(known));
         self.report.warn(Warning::UnknownKey { path, near });
     }
 

@@ -6,30 +6,41 @@ use anyhow::{Context, bail};
 use crds::devices::{Device, DeviceStatus};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
-    Api, ResourceExt,
+    Api, Client, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
-use super::{connect::connect, nodes::is_ready, print, print_line};
-use crate::cli::{Access, DeviceCommand, Output};
+use super::{
+    connect::connect,
+    listing::{Listing, show},
+    nearest,
+    nodes::is_ready,
+    print_line,
+};
+use crate::cli::{Access, DeviceCommand, ListArgs};
 
 /// How often a change is retried because somebody else has changed the device meanwhile.
 const ATTEMPTS: usize = 8;
 
 pub(super) async fn run(
     access: &Access,
-    output: Option<Output>,
+    list: ListArgs,
     command: Option<DeviceCommand>,
 ) -> anyhow::Result<()> {
-    match command {
-        None => list(access, output).await,
-        Some(DeviceCommand::Set { device, values }) => set(access, &device, &values).await,
-    }
+    let list = match command {
+        None => list,
+        Some(DeviceCommand::List(more)) => list.or(more),
+        Some(DeviceCommand::Set { device, values }) => {
+            list.refuse_for("set")?;
+            return set(access, &device, &values).await;
+        }
+    };
+    let client = connect(access).await?;
+    show(&list, async || listing(&client).await).await
 }
 
-async fn list(access: &Access, output: Option<Output>) -> anyhow::Result<()> {
-    let client = connect(access).await?;
+async fn listing(client: &Client) -> anyhow::Result<Listing> {
     let all = ListParams::default();
     let devices = Api::<Device>::all(client.clone())
         .list(&all)
@@ -39,24 +50,15 @@ async fn list(access: &Access, output: Option<Output>) -> anyhow::Result<()> {
         .list(&all)
         .await
         .context("cannot list DeviceStatuses")?;
-    let nodes = Api::<Node>::all(client).list(&all).await;
+    let nodes = Api::<Node>::all(client.clone()).list(&all).await;
     let nodes = nodes.context("cannot list nodes")?;
     let ready = nodes
         .iter()
         .filter(|node| is_ready(node))
         .map(ResourceExt::name_any)
         .collect();
-    if let Some(output) = output {
-        return print(
-            output,
-            &table::document(&devices.items, &statuses.items, &ready),
-        );
-    }
     let now = jiff::Timestamp::now();
-    for line in table::lines(&table::rows(&devices.items, &statuses.items, &ready, now)) {
-        print_line(&line);
-    }
-    Ok(())
+    Ok(table::listing(&devices.items, &statuses.items, &ready, now))
 }
 
 async fn set(access: &Access, device: &str, values: &[(String, String)]) -> anyhow::Result<()> {
@@ -105,8 +107,9 @@ fn wanted(device: &Device, values: &[(String, String)]) -> anyhow::Result<Value>
                 .filter_map(|it| it.name.as_deref());
             let names: Vec<_> = names.collect();
             bail!(
-                "{} has no property {name}; it has {}",
+                "{} has no property {name}{}; it has {}",
                 device.name_any(),
+                nearest(name, names.iter().copied()),
                 names.join(", ")
             );
         };
@@ -129,18 +132,26 @@ mod tests {
             "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "Device", "metadata": {"name": "d"},
             "spec": {"properties": [
                 {"name": "a", "desired": {"value": "1", "metadata": {"type": "int"}}, "reportCycle": 5},
-                {"name": "b", "visitors": {"configData": {"x": 1}}}]},
+                {"name": "b", "visitors": {"configData": {"x": 1}}}, {"name": "target"}]},
         }))
         .unwrap();
         let value = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let expected = json!([
             {"name": "a", "desired": {"value": "2", "metadata": {"type": "int"}}, "reportCycle": 5},
-            {"name": "b", "desired": {"value": "x=y"}, "visitors": {"configData": {"x": 1}}}]);
+            {"name": "b", "desired": {"value": "x=y"}, "visitors": {"configData": {"x": 1}}}, {"name": "target"}]);
         assert_eq!(
             wanted(&device, &[value("a", "2"), value("b", "x=y")]).unwrap(),
             expected
         );
-        let error = wanted(&device, &[value("c", "2")]).unwrap_err().to_string();
-        assert_eq!(error, "d has no property c; it has a, b");
+        for (name, expected) in [
+            ("other", "d has no property other; it has a, b, target"),
+            (
+                "tagret",
+                "d has no property tagret (did you mean target?); it has a, b, target",
+            ),
+        ] {
+            let error = wanted(&device, &[value(name, "2")]).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        }
     }
 }

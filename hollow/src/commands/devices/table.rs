@@ -1,4 +1,4 @@
-//! The table of devices: one line for each property. Pure.
+//! The list of devices: one row for each property. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,25 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::commands::table::age;
+use crate::commands::{
+    listing::{Column, Listing, Row, Rows},
+    table::age,
+};
 
-const HEAD: [&str; 8] = [
-    "NAMESPACE",
-    "NAME",
-    "NODE",
-    "STATE",
-    "PROPERTY",
-    "DESIRED",
-    "REPORTED",
-    "AGE",
+const COLUMNS: [Column; 8] = [
+    Column::new("NAMESPACE"),
+    Column::new("NAME"),
+    Column::new("NODE"),
+    Column::new("STATE"),
+    Column::new("PROPERTY"),
+    Column::new("DESIRED"),
+    Column::new("REPORTED"),
+    Column::age("AGE"),
 ];
 /// Stands for a missing value.
 const NOTHING: &str = "-";
 /// The state of a device of which nobody tells.
 const UNKNOWN: &str = "unknown";
-
-type Row = [String; HEAD.len()];
 
 /// Statuses by namespace and name of their devices.
 type Statuses<'a> = BTreeMap<(String, String), &'a DeviceStatusStatus>;
@@ -72,109 +73,99 @@ fn state<'a>(
     })
 }
 
-/// Returns the devices as a document for programs; `ready` has the names of the nodes that are Ready.
-pub(super) fn document(
-    devices: &[Device],
-    statuses: &[DeviceStatus],
-    ready: &BTreeSet<String>,
-) -> Value {
-    let statuses = by_device(statuses);
-    let told = |device: &Device| {
-        let status = statuses.get(&key(device)).copied();
-        let property = |property: &DeviceProperty| {
-            let reported = reported(status, property);
-            json!({
-                "name": property.name,
-                "desired": property.desired.as_ref().map(|desired| &desired.value),
-                "reported": reported.map(|reported| &reported.value),
-                "reportedAt": reported.and_then(reported_at),
-            })
-        };
-        let (namespace, name) = key(device);
-        json!({
-            "namespace": namespace, "name": name, "node": device.spec.node_name,
-            "state": state(device, status, ready),
-            "properties": device.spec.properties.iter().map(property).collect::<Vec<_>>(),
-        })
-    };
-    json!({"devices": devices.iter().map(told).collect::<Vec<_>>()})
-}
-
-/// Returns the rows; `ready` has the names of the nodes that are Ready. The age is that of the reported value.
-pub(super) fn rows(
+/// Returns the list; `ready` has the names of the nodes that are Ready. The age is that of the reported value.
+pub(super) fn listing(
     devices: &[Device],
     statuses: &[DeviceStatus],
     ready: &BTreeSet<String>,
     now: Timestamp,
-) -> Vec<Row> {
+) -> Listing {
     let statuses = by_device(statuses);
-    let mut rows = vec![HEAD.map(str::to_owned)];
+    let mut documents = Vec::new();
+    let mut rows = Vec::new();
     for device in devices {
         let status = statuses.get(&key(device)).copied();
-        let text = |text: Option<&String>| {
-            text.filter(|text| !text.is_empty())
-                .cloned()
-                .unwrap_or_else(|| NOTHING.to_owned())
-        };
-        let state = state(device, status, ready).map(str::to_owned);
-        let mut begin = [
-            device.namespace().unwrap_or_default(),
-            device.name_any(),
-            text(device.spec.node_name.as_ref()),
-            text(state.as_ref()),
-        ];
-        if device.spec.properties.is_empty() {
-            let [namespace, name, node, state] = begin;
-            rows.push([
-                namespace,
-                name,
-                node,
-                state,
-                text(None),
-                text(None),
-                text(None),
-                text(None),
-            ]);
-            continue;
-        }
-        for property in &device.spec.properties {
-            let reported = reported(status, property);
-            let [namespace, name, node, state] = begin;
-            rows.push([
-                namespace,
-                name,
-                node,
-                state,
-                text(property.name.as_ref()),
-                text(property.desired.as_ref().map(|desired| &desired.value)),
-                text(reported.map(|reported| &reported.value)),
-                reported
-                    .and_then(reported_at)
-                    .map_or_else(|| NOTHING.to_owned(), |reported_at| age(reported_at, now)),
-            ]);
-            // The device is named only in its first line.
-            begin = Default::default();
-        }
+        let state = state(device, status, ready);
+        let document = document(device, status, state);
+        rows.extend(
+            rows_of(device, status, state, now)
+                .into_iter()
+                .map(|(property, cells)| Row {
+                    name: format!("device.devices.kubeedge.io/{}", device.name_any()),
+                    id: format!("{:?}", (key(device), property)),
+                    document: document.clone(),
+                    cells,
+                }),
+        );
+        documents.push(document);
     }
-    rows
+    Listing {
+        document: json!({"devices": documents}),
+        tables: vec![Rows {
+            columns: &COLUMNS,
+            rows,
+            if_empty: "no devices; create one with `kubectl apply`",
+        }],
+        notes: Vec::new(),
+    }
 }
 
-/// Returns the rows as lines with aligned columns.
-pub(super) fn lines(rows: &[Row]) -> Vec<String> {
-    let mut widths = [0; HEAD.len()];
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let line = |row: &Row| {
-        let cells = row
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+/// Returns a device for programs.
+fn document(device: &Device, status: Option<&DeviceStatusStatus>, state: Option<&str>) -> Value {
+    let property = |property: &DeviceProperty| {
+        let reported = reported(status, property);
+        json!({
+            "name": property.name,
+            "desired": property.desired.as_ref().map(|desired| &desired.value),
+            "reported": reported.map(|reported| &reported.value),
+            "reportedAt": reported.and_then(reported_at),
+        })
     };
-    rows.iter().map(line).collect()
+    let (namespace, name) = key(device);
+    json!({
+        "namespace": namespace, "name": name, "node": device.spec.node_name, "state": state,
+        "properties": device.spec.properties.iter().map(property).collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the cells of each property with its name; one row for a device without properties.
+fn rows_of(
+    device: &Device,
+    status: Option<&DeviceStatusStatus>,
+    state: Option<&str>,
+    now: Timestamp,
+) -> Vec<(String, Vec<String>)> {
+    let text = |text: Option<&str>| {
+        text.filter(|text| !text.is_empty())
+            .unwrap_or(NOTHING)
+            .to_owned()
+    };
+    let cells = |own: [String; 4]| {
+        let (namespace, name) = key(device);
+        let (node, state) = (text(device.spec.node_name.as_deref()), text(state));
+        [namespace, name, node, state]
+            .into_iter()
+            .chain(own)
+            .collect()
+    };
+    if device.spec.properties.is_empty() {
+        return vec![(String::new(), cells([NOTHING; 4].map(str::to_owned)))];
+    }
+    let row = |property: &DeviceProperty| {
+        let reported = reported(status, property);
+        let desired = property.desired.as_ref();
+        let age = reported
+            .and_then(reported_at)
+            .map(|reported_at| age(reported_at, now));
+        let own = [
+            text(property.name.as_deref()),
+            text(desired.map(|desired| desired.value.as_str())),
+            text(reported.map(|reported| reported.value.as_str())),
+            text(age.as_deref()),
+        ];
+        (property.name.clone().unwrap_or_default(), cells(own))
+    };
+    device.spec.properties.iter().map(row).collect()
 }
 
 #[cfg(test)]
@@ -182,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_property_has_a_line_and_each_device_one_name() {
+    fn each_property_has_a_row_with_the_name_of_its_device() {
         let device = |name: &str, spec: serde_json::Value| -> Device {
             serde_json::from_value(json!({
                 "apiVersion": "devices.kubeedge.io/v1beta1", "kind": "Device",
@@ -207,31 +198,29 @@ mod tests {
         }))
         .unwrap();
         let ready = BTreeSet::from(["edge-1".to_owned()]);
-        let told = document(&devices, std::slice::from_ref(&status), &ready);
+        let statuses = [status];
+        let now = Timestamp::from_second(181).unwrap();
+        let list = |ready: &BTreeSet<String>| listing(&devices, &statuses, ready, now);
+        let told = list(&ready).document;
         let property = json!({"name": "temperature", "desired": "21.5", "reported": "22.0", "reportedAt": "1970-01-01T00:00:01Z"});
         assert_eq!(told["devices"][0]["properties"][0], property);
         let bare = json!({"namespace": "hall", "name": "t2", "node": null, "state": null, "properties": []});
         assert_eq!(told["devices"][1], bare);
-        let statuses = [status];
         // its node is missing, or not ready
-        assert_eq!(
-            document(&devices, &statuses, &BTreeSet::new())["devices"][0]["state"],
-            "unknown"
-        );
-        let now = Timestamp::from_second(181).unwrap();
-        assert_eq!(
-            rows(&devices, &statuses, &BTreeSet::new(), now)[1][3],
-            "unknown"
-        );
-        let lines = lines(&rows(&devices, &statuses, &ready, now));
+        let unknown = list(&BTreeSet::new());
+        assert_eq!(unknown.document["devices"][0]["state"], "unknown");
+        assert_eq!(unknown.tables[0].rows[0].cells[3], "unknown");
+        let rows = list(&ready).tables.remove(0).rows;
+        let lines: Vec<String> = rows.iter().map(|row| row.cells.join(" ")).collect();
         assert_eq!(
             lines,
             [
-                "NAMESPACE  NAME  NODE    STATE   PROPERTY     DESIRED  REPORTED  AGE",
-                "hall       t1    edge-1  online  temperature  21.5     22.0      3m",
-                "                                 switch       -        -         -",
-                "hall       t2    -       -       -            -        -         -",
+                "hall t1 edge-1 online temperature 21.5 22.0 3m",
+                "hall t1 edge-1 online switch - - -",
+                "hall t2 - - - - - -",
             ]
         );
+        assert_eq!(rows[0].name, "device.devices.kubeedge.io/t1");
+        assert_ne!(rows[0].id, rows[1].id);
     }
 }

@@ -10,8 +10,13 @@ use componentbase::Link;
 use kube::{Client, Config};
 use uuid::Uuid;
 
-use super::{Signals, hollow, print_line};
-use crate::{cli::Selftest, demo::Steps, fleet, fleet::HollowNode};
+use super::{Signals, connect, hollow, print_line};
+use crate::{
+    cli::{Access, Selftest},
+    demo::Steps,
+    fleet,
+    fleet::HollowNode,
+};
 
 /// The prefix of the names of the node and all objects of a test.
 const PREFIX: &str = "cloudsim-selftest";
@@ -21,10 +26,7 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
     let progress =
         |text: &str| print_line(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
-    let config = Config::infer().await.context(
-        "no cluster is known here: give its kubeconfig in $KUBECONFIG, or run this in a pod of it",
-    )?;
-    let client = Client::try_from(config)?;
+    let client = client(&options.access).await?;
     let number = Uuid::new_v4().simple().to_string();
     let name = format!("{PREFIX}-{}", number.get(..8).unwrap_or(&number));
     let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
@@ -75,4 +77,15 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
             ExitCode::FAILURE
         }
     })
+}
+
+/// Returns a client of the cluster that the options name, or of the one that is known here.
+async fn client(access: &Access) -> anyhow::Result<Client> {
+    if *access != Access::default() {
+        return connect::connect(access).await;
+    }
+    let config = Config::infer().await.context(
+        "no cluster is known here; name its kubeconfig with --kubeconfig or in $KUBECONFIG, or run this in a pod of it",
+    )?;
+    Ok(Client::try_from(config)?)
 }
