@@ -143,10 +143,7 @@ fn the_chart_is_installed_tested_upgraded_and_uninstalled() -> anyhow::Result<()
         .run(&["rollout", "status", "deployment/sensor", "--timeout=100s"])?;
 
     let said = chart.run(&["test", RELEASE, "--logs", "--timeout", "110s"])?;
-    ensure_says(
-        &said,
-        &["Phase:          Succeeded", "self-test passed"],
-    )?;
+    ensure_says(&said, &["Phase:          Succeeded", "self-test passed"])?;
     let left = cloud.kubectl.run(&[
         "get",
         "nodes,configmaps,secrets,devices,devicemodels",

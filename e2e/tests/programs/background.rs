@@ -79,7 +79,12 @@ fn cloud_in_the_background_is_found_and_stopped_from_any_directory() -> anyhow::
         none.code == Some(1) && none.text().contains("no cloud is running"),
         "{none:?}"
     );
-    ensure!(user.run("second", &["down"])?.success()?.text().contains("nothing to stop"));
+    ensure!(
+        user.run("second", &["down"])?
+            .success()?
+            .text()
+            .contains("nothing to stop")
+    );
     let left = fs::read_dir(user.0.path().join("cloudsim"))?.count();
     ensure!(left == 0, "{left} files of the cloud stay");
     Ok(())

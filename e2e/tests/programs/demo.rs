@@ -19,10 +19,7 @@ fn demo(manifests: Option<&Path>, directory: &Path) -> anyhow::Result<Output> {
 fn demo_runs_in_an_empty_directory_and_ends_with_the_next_command() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let text = demo(None, directory.path())?.success()?.text();
-    ensure!(
-        text.trim_end().ends_with("cloudsim up --nodes 1"),
-        "{text}"
-    );
+    ensure!(text.trim_end().ends_with("cloudsim up --nodes 1"), "{text}");
     let left = fs::read_dir(directory.path())?.count();
     ensure!(left == 0, "{left} files stay in the directory");
     for row in [
@@ -70,8 +67,5 @@ fn manifests_that_cannot_be_used_end_it_with_the_reason() -> anyhow::Result<()> 
     let output = demo(Some(&refused), directory.path())?;
     let text = output.text();
     output.failure()?;
-    ensure_says(
-        &text,
-        &["demo failed", "Not_A_Name was refused"],
-    )
+    ensure_says(&text, &["demo failed", "Not_A_Name was refused"])
 }
