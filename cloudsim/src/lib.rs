@@ -32,3 +32,4 @@ pub use cloud::{
     Addresses, Cloud, ClusterError, ClusterOptions, CountedSessions, CrdError, DATABASE, LEASE,
     Observer, Options, RULES, Right, RightsError, Rules, StartError, of_all_replicas, seal,
 };
+pub use kubeapi::KUBERNETES_VERSION;

@@ -39,6 +39,7 @@ pub use api::{
 };
 pub use client::{client_of, is_damaged};
 pub use computed::ComputedObjects;
+pub use describe::discovery::KUBERNETES_VERSION;
 pub use describe::health::StoreCheckCache;
 pub use describe::metrics::MetricsSource;
 pub use identity::Identity;

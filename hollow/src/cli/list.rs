@@ -153,6 +153,22 @@ mod tests {
     }
 
     #[test]
+    fn version_names_commit_kubeedge_and_kubernetes() {
+        let (short, long) = (parse("-V").unwrap_err(), parse("--version").unwrap_err());
+        assert_eq!(short.trim_end().lines().count(), 1);
+        let lines = [
+            short.trim_end().to_owned(),
+            "Commit: ".to_owned(),
+            format!("KubeEdge Version: {}", wire::version::KUBEEDGE),
+            format!("Kubernetes Version: {}", cloudsim::KUBERNETES_VERSION),
+        ];
+        assert_eq!(long.trim_end().lines().count(), lines.len(), "{long}");
+        for (line, begin) in long.lines().zip(lines) {
+            assert!(line.starts_with(&begin), "{begin}: {long}");
+        }
+    }
+
+    #[test]
     fn mistyped_words_are_answered_with_the_nearest_known_one() {
         for (line, near) in [
             ("ndoes", "nodes"),

@@ -1,6 +1,6 @@
 //! The command line of `cloudsim`.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{net::IpAddr, path::PathBuf, sync::LazyLock, time::Duration};
 
 use agent::log::LogFormat;
 use clap::{Args, Parser, Subcommand};
@@ -100,9 +100,13 @@ Examples:
 
 Not supported: node jobs (operations.kubeedge.io), node groups (apps.kubeedge.io).";
 
+/// What `--version` prints; `-V` prints only its first line.
+static VERSION: LazyLock<String> =
+    LazyLock::new(|| wire::version::text(env!("CARGO_PKG_VERSION"), cloudsim::KUBERNETES_VERSION));
+
 /// A KubeEdge-compatible cloud in one process, with a Kubernetes API
 #[derive(Clone, Debug, Parser)]
-#[command(name = "cloudsim", version, after_help = EXAMPLES)]
+#[command(name = "cloudsim", version, long_version = VERSION.as_str(), after_help = EXAMPLES)]
 pub struct Cli {
     /// Log filter: `LEVEL` or `MODULE=LEVEL`, separated by commas [default: warn; off for demo and run]
     #[arg(

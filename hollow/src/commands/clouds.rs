@@ -341,7 +341,8 @@ mod tests {
     fn printed_kubeconfig_has_one_context_and_nothing_of_others() {
         let named = |name: &str| {
             format!(
-                "- {{name: {name}, cluster: {{server: 'https://{name}'}}, user: {{token: of-{name}}}, context: {{cluster: {name}, user: {name}}}}}\n"
+                "- {{name: {name}, cluster: {{server: 'https://{name}'}}, user: {{token: of-{name}}}, \
+                 context: {{cluster: {name}, user: {name}}}}}\n"
             )
         };
         let both = named("blue") + &named("green");

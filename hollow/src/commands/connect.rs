@@ -22,7 +22,8 @@ pub(super) const WRITTEN: &str = "cloudsim.kubeconfig";
 /// Returns a client. Without a file it uses, like kubectl, `$KUBECONFIG`, which may list several files, or else the kubeconfig that
 /// `cloudsim up` writes to the current directory.
 pub(super) async fn connect(access: &Access) -> anyhow::Result<Client> {
-    const CURE: &str = "is `cloudsim up` running? Name its kubeconfig with --kubeconfig or in $KUBECONFIG; `cloudsim status` lists the clouds of this machine";
+    const CURE: &str = "is `cloudsim up` running? Name its kubeconfig with --kubeconfig or in $KUBECONFIG; \
+        `cloudsim status` lists the clouds of this machine";
     let read = read(access).map_err(|error| unread(error, &file(access), CURE))?;
     let contexts: Vec<String> = read
         .contexts
@@ -169,8 +170,8 @@ fn unreachable(access: &Access) -> String {
         format!(" ({})", others.join(", "))
     };
     format!(
-        "cannot reach {server}, the server of context {current} in {}; is `cloudsim up` running? Otherwise start it, or choose another context \
-         with --context{others} or another file with --kubeconfig",
+        "cannot reach {server}, the server of context {current} in {}; is `cloudsim up` running? Otherwise start it, or \
+         choose another context with --context{others} or another file with --kubeconfig",
         file(access).display()
     )
 }

@@ -45,7 +45,7 @@ pub(super) async fn check(destination: &Destination) -> anyhow::Result<()> {
         None => Ok(()),
         Some(server) => bail!(
             "{} has the context {context} of the cluster at {server}, which is running; choose another file with --kubeconfig, or stop that \
-             cluster first",
+             cluster first with `cloudsim down`",
             file.display()
         ),
     }

@@ -9,12 +9,15 @@ use crate::{
     request::{review_kind::ReviewKind, subresource::Subresource},
 };
 
+/// The Kubernetes version whose API this is.
+pub const KUBERNETES_VERSION: &str = "v1.33.0";
+
 /// Returns `/version`: the Kubernetes version whose API this is.
 pub(crate) fn version() -> Value {
     json!({
         "major": "1",
         "minor": "33",
-        "gitVersion": "v1.33.0+outrigger",
+        "gitVersion": format!("{KUBERNETES_VERSION}+outrigger"),
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
