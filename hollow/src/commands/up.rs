@@ -47,9 +47,9 @@ pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
         signals,
     };
     if run.up.cluster.is_given() {
-        run.with_cluster().await?;
+        Box::pin(run.with_cluster()).await?;
     } else {
-        run.standalone().await?;
+        Box::pin(run.standalone()).await?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -202,7 +202,7 @@ impl Run {
         let begun = Instant::now();
         self.screen
             .write(&[Line::Blank, Line::Note("Stopping cloudsim".to_owned())]);
-        let stopping = stop(fleet, cloud, &mut self.signals);
+        let stopping = Box::pin(stop(fleet, cloud, &mut self.signals));
         self.screen
             .wait(|| "stopping cloudsim".to_owned(), stopping)
             .await?;
@@ -245,7 +245,7 @@ async fn start_nodes(
         ..fleet::Options::new(up.nodes, directory)
     };
     let ready = AtomicUsize::new(0);
-    let starting = async {
+    let starting = Box::pin(async {
         fleet::forget_useless(cloud, &options).await?;
         let started = Fleet::start(cloud.addresses(), cloud.token(), &options).await?;
         fleet
@@ -253,7 +253,7 @@ async fn start_nodes(
             .ready_counting(cloud.client(), &ready)
             .await?;
         anyhow::Ok(())
-    };
+    });
     let step = || {
         let ready = ready.load(Ordering::Relaxed);
         format!("starting {}, {ready} Ready", count(up.nodes, "node"))
