@@ -2,8 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    os::unix::fs::symlink,
+    fs::{self, DirBuilder},
+    os::unix::fs::{DirBuilderExt, symlink},
     path::{Path, PathBuf},
 };
 
@@ -51,6 +51,8 @@ pub struct Session {
     running: Vec<(String, Process)>,
     /// The command of the cloud that runs.
     cloud: String,
+    /// Whether a page started a cloud in the background, which a failed test leaves running.
+    is_detached: bool,
     logs: PathBuf,
 }
 
@@ -74,11 +76,16 @@ impl Session {
             ("thermometer", mapper_example("thermometer")?),
             ("kubectl", testkit::kubectl()),
         ];
-        let home = work.display().to_string();
+        // clouds of other tests are none of this machine
+        let runtime = directory.join("run");
+        DirBuilder::new().mode(0o700).create(&runtime)?;
+        let variables = [("HOME", &work), ("XDG_RUNTIME_DIR", &runtime)];
         Ok(Self {
             terminal: Terminal {
-                directory: work,
-                variables: BTreeMap::from([("HOME".to_owned(), home)]),
+                directory: work.clone(),
+                variables: variables
+                    .map(|(name, path)| (name.to_owned(), path.display().to_string()))
+                    .into(),
                 programs: BTreeMap::from(programs.map(|(name, path)| (name.to_owned(), path))),
             },
             places: places
@@ -87,6 +94,7 @@ impl Session {
                 .collect(),
             running: Vec::new(),
             cloud: String::new(),
+            is_detached: false,
             logs,
         })
     }
@@ -130,6 +138,7 @@ impl Session {
         if is_endless(&step.command) {
             return self.start(step, &command);
         }
+        self.is_detached |= step.command.contains("--detach");
         let (terminal, places) = (&mut self.terminal, &self.places);
         let mut attempt = || {
             let mut output = terminal.run(&command)?;
@@ -239,6 +248,10 @@ impl Drop for Session {
     fn drop(&mut self) {
         // the agents before their cloud
         while self.running.pop().is_some() {}
+        if self.is_detached {
+            // This fails if the page has stopped the cloud.
+            let _ = self.terminal.run("cloudsim down --all");
+        }
     }
 }
 
