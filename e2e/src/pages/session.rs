@@ -16,7 +16,7 @@ use crate::{AGENT, CLOUDSIM, Output, Process, binary, mapper_example, until};
 const READY: [(&str, &str); 3] = [
     ("cloudsim up", "is ready"),
     ("cloudsim runtime", "serves CRI v1"),
-    (AGENT, "edge-agent runs"),
+    (AGENT, "edge-agent started"),
 ];
 
 /// Commands that only read, so that they are repeated until they print what the page shows.
