@@ -356,16 +356,6 @@ fn user_pages_name_neither_tests_nor_files_of_the_source() {
     none("user pages are about the product", wrong);
 }
 
-#[test]
-fn the_readme_is_short() {
-    let text = text("README.md");
-    let (lines, words) = (text.lines().count(), text.split_whitespace().count());
-    assert!(
-        lines <= 100 && words <= 800,
-        "README.md has {lines} lines and {words} words"
-    );
-}
-
 /// `docs/images/diagram.py` draws them from texts.
 #[test]
 fn pictures_are_those_of_their_sources() {
