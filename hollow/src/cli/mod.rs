@@ -147,6 +147,8 @@ impl Cli {
 }
 
 /// What to do.
+// there is one value in a process
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Run a cloud until Ctrl-C, or in the background
