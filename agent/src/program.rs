@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::{
-    app::{self, App, Parts},
+    app::{self, AgentParts, App},
     cli::{Cli, Command, Join, Reset},
     config::{self, Config},
     database, environment,
@@ -201,7 +201,7 @@ pub(crate) fn one_line(error: config::Error) -> anyhow::Error {
 async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
     let mut signals = Signals::listen()?;
-    let parts = Parts::of_machine(config).await?;
+    let parts = AgentParts::of_machine(config).await?;
     let app = App::start(config, parts, shutdown.clone())?;
     info!(node = %config.node.name, version = env!("CARGO_PKG_VERSION"), "edge-agent started");
     let wiping = tokio::spawn(wipe_token(

@@ -108,7 +108,7 @@ async fn drain<T>(
         signal().await;
     };
     tokio::select! {
-        // cancel-safe, all: the program ends then
+        // cancel-safe: the program ends then
         stopped = stopping => Ok(stopped),
         () = second => Err(DrainError::SecondSignal),
         () = sleep(DRAIN_TIMEOUT) => Err(DrainError::Timeout),
@@ -125,7 +125,7 @@ mod tests {
 
     /// Drains a shutdown that never ends, with signals at these milliseconds after the first; returns the result, and after how
     /// many milliseconds.
-    async fn drained(signals: &[u64]) -> (Result<(), DrainError>, u128) {
+    async fn drain_signals(signals: &[u64]) -> (Result<(), DrainError>, u128) {
         let begun = Instant::now();
         let (sender, mut received) = mpsc::channel(8);
         let after: Vec<_> = signals
@@ -164,15 +164,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_second_signal_or_a_deadline_ends_the_wait() {
-        assert_eq!(drained(&[]).await, (Err(DrainError::Timeout), 25_000));
+        assert_eq!(drain_signals(&[]).await, (Err(DrainError::Timeout), 25_000));
         assert_eq!(
-            drained(&[2000]).await,
+            drain_signals(&[2000]).await,
             (Err(DrainError::SecondSignal), 2000)
         );
         // the first one again, as a terminal and a service manager send it
-        assert_eq!(drained(&[20]).await, (Err(DrainError::Timeout), 25_000));
         assert_eq!(
-            drained(&[20, 700]).await,
+            drain_signals(&[20]).await,
+            (Err(DrainError::Timeout), 25_000)
+        );
+        assert_eq!(
+            drain_signals(&[20, 700]).await,
             (Err(DrainError::SecondSignal), 700)
         );
         assert_eq!(drain(ready(7), async || pending().await).await, Ok(7));

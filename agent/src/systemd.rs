@@ -38,7 +38,7 @@ pub(crate) fn unit(
         .iter()
         .filter_map(|name| Some(format!("{name}={}", set(name)?)));
     let environment: String = given
-        .map(|pair| format!("Environment={}\n", quoted(&pair)))
+        .map(|pair| format!("Environment={}\n", quote(&pair)))
         .collect();
     format!(
         "[Unit]\n\
@@ -64,7 +64,7 @@ pub(crate) fn unit(
 }
 
 /// Quotes a word as systemd reads it (systemd.syntax(7), "Quoting"; systemd.unit(5), "Specifiers").
-fn quoted(word: &str) -> String {
+fn quote(word: &str) -> String {
     let escaped = word
         .replace('\\', "\\\\")
         .replace('"', "\\\"")
@@ -74,7 +74,7 @@ fn quoted(word: &str) -> String {
 
 /// Quotes an argument of a command line, where variables are replaced (systemd.service(5), "Command lines").
 fn argument(path: &Path) -> String {
-    quoted(&path.to_string_lossy().replace('$', "$$"))
+    quote(&path.to_string_lossy().replace('$', "$$"))
 }
 
 /// Writes the service and starts it, now and at each boot.

@@ -10,7 +10,7 @@ use kubeapi::{
 use serde_json::Value;
 
 /// Refuses unknown fields in an apply, whatever `fieldValidation` says, since they could have no owner.
-pub(crate) fn declared(kind: &Kind, object: &Value) -> Result<(), StatusError> {
+pub(crate) fn check_declared(kind: &Kind, object: &Value) -> Result<(), StatusError> {
     let mut unknown = match kind.schema() {
         KindSchema::Published(schema) => schema.check(object).unknown,
         KindSchema::Defined(schema) => {
@@ -69,7 +69,7 @@ pub(crate) fn check_repeated(call: &Call) -> Result<(), StatusError> {
     if told.is_empty() {
         return Ok(());
     }
-    let why = repeated.refused(&told);
+    let why = repeated.into_refusal(&told);
     Err(StatusError::bad_request(format!(
         "error strict decoding YAML: error converting YAML to JSON: {why}"
     )))

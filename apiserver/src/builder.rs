@@ -7,7 +7,7 @@ use objectstore::Store;
 
 use crate::{
     admission::{Admission, HttpsTransport, WebhookTransport},
-    server::{Settings, State},
+    server::{ServerState, Settings},
     strategy::ServerStrategy,
     token::TokenIssuer,
 };
@@ -101,7 +101,7 @@ impl Builder {
 
     /// Builds the API.
     pub fn build(self) -> Api {
-        let state = Arc::new(State::new(self.settings));
+        let state = Arc::new(ServerState::new(self.settings));
         self.api
             .strategy(Arc::new(ServerStrategy::new(state)))
             .build()

@@ -23,7 +23,8 @@ pub(crate) async fn check(
     kind: &Arc<Kind>,
     name: &str,
     mut causes: Vec<Cause>,
-    (old, new): (Option<&Value>, Value),
+    old: Option<&Value>,
+    new: Value,
 ) -> Result<(Value, Vec<String>), StatusError> {
     let is_program = kind.builtin.is_some_and(is_program);
     if kind.defined.is_none() && !is_program {
@@ -69,7 +70,7 @@ fn accept(kind: &Kind, name: &str, causes: Vec<Cause>) -> Result<(), StatusError
 
 /// Compiles the schema of a defined kind, unless it is compiled.
 pub(crate) async fn compile(kind: &Arc<Kind>) -> Result<(), StatusError> {
-    if kind.defined.is_none() || kind.compiled().get().is_some() {
+    if kind.defined.is_none() || kind.compile_cache().get().is_some() {
         return Ok(());
     }
     let kind = Arc::clone(kind);
@@ -98,13 +99,13 @@ fn validator(kind: &Kind) -> Option<&SchemaValidator> {
         return None;
     };
     let compiled = kind
-        .compiled()
+        .compile_cache()
         .get_or_init(|| Box::new(SchemaValidator::new(document)));
     compiled.downcast_ref()
 }
 
 fn is_light(kind: &Kind, object: &Value) -> bool {
-    kind.compiled().get().is_some()
+    kind.compile_cache().get().is_some()
         && validator(kind).is_some_and(|validator| {
             !validator.has_rules() && is_smaller(object, &mut { INLINE_CHECK_MAX_BYTES })
         })
@@ -185,7 +186,7 @@ mod tests {
         ];
         for (spec, expected) in cases {
             let object = json!({"metadata": {"name": "w"}, "spec": spec});
-            let refused = check(kind, "w", Vec::new(), (None, object)).await;
+            let refused = check(kind, "w", Vec::new(), None, object).await;
             let body = refused.map(drop).unwrap_err().body();
             assert_eq!(body["code"], 422);
             let expected = format!("Widget.example.com \"w\" is invalid: {expected}");

@@ -5,7 +5,7 @@ use regex::{Regex, RegexBuilder};
 
 /// Reads a pattern whose compiled form takes at most `limit` bytes. It runs in time linear to the text.
 pub(crate) fn compile(pattern: &str, limit: usize) -> Result<Regex, regex::Error> {
-    let mut builder = RegexBuilder::new(&translated(pattern));
+    let mut builder = RegexBuilder::new(&translate(pattern));
     builder
         .size_limit(limit)
         .dfa_size_limit(limit)
@@ -14,7 +14,7 @@ pub(crate) fn compile(pattern: &str, limit: usize) -> Result<Regex, regex::Error
 }
 
 /// The pattern in the words of the crate `regex`.
-fn translated(pattern: &str) -> String {
+fn translate(pattern: &str) -> String {
     let mut written = String::with_capacity(pattern.len() + 16);
     let mut in_class = false;
     // `]` as the first in a class is no end
@@ -113,7 +113,7 @@ mod tests {
                 compiled.is_match(text),
                 expected,
                 "{pattern} {text} {}",
-                translated(pattern)
+                translate(pattern)
             );
         }
         for wrong in ["(", "[a", "a**(?=b)", "(?<=a)b", "[z-a]", "a\\"] {

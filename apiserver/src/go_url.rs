@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     /// Scheme, host, host name, port, path; or the error.
-    fn shown(text: &str) -> String {
+    fn describe(text: &str) -> String {
         match parse_absolute(text) {
             Ok(url) => [
                 &url.scheme,
@@ -360,7 +360,7 @@ mod tests {
             ("http://a\n/", "invalid control character in URL"),
         ];
         for (text, expected) in rows {
-            assert_eq!(shown(text), expected, "{text}");
+            assert_eq!(describe(text), expected, "{text}");
         }
     }
 

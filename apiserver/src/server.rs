@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The state of an API server besides its store, kinds and connections.
-pub(crate) struct State {
+pub(crate) struct ServerState {
     /// Whether the initial definitions are stored, and all stored ones are served.
     definitions_loaded: OnceCell<()>,
     /// Serializes decisions on definitions.
@@ -28,7 +28,7 @@ pub(crate) struct State {
     quota_lock: Arc<Mutex<()>>,
 }
 
-/// The settings of [`State`].
+/// The settings of [`ServerState`].
 pub(crate) struct Settings {
     pub(crate) token_issuer: Option<Arc<dyn TokenIssuer>>,
     pub(crate) admission: Option<Arc<dyn Admission>>,
@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) stored_only: Vec<(String, String)>,
 }
 
-impl State {
+impl ServerState {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             definitions_loaded: OnceCell::default(),
@@ -66,7 +66,7 @@ impl State {
 #[derive(Clone)]
 pub(crate) struct Server {
     api: Api,
-    state: Arc<State>,
+    state: Arc<ServerState>,
 }
 
 impl Deref for Server {
@@ -84,7 +84,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    pub(crate) fn new(api: &Api, state: &Arc<State>) -> Self {
+    pub(crate) fn new(api: &Api, state: &Arc<ServerState>) -> Self {
         Self {
             api: api.clone(),
             state: Arc::clone(state),

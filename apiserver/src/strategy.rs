@@ -23,15 +23,15 @@ use serde_json::Value;
 
 use crate::{
     access, admission, applied, checks, definitions, plugins, prepare, quota,
-    server::{Server, State},
+    server::{Server, ServerState},
     service_allocator, token_request, validate,
 };
 
 /// The strategy of a whole API server.
-pub(crate) struct ServerStrategy(Arc<State>);
+pub(crate) struct ServerStrategy(Arc<ServerState>);
 
 impl ServerStrategy {
-    pub(crate) fn new(state: Arc<State>) -> Self {
+    pub(crate) fn new(state: Arc<ServerState>) -> Self {
         Self(state)
     }
 
@@ -81,9 +81,9 @@ impl Strategy for ServerStrategy {
 
     fn decode_applied(&self, call: &Call, object: &mut Value) -> Result<(), StatusError> {
         let kind = &call.target.kind;
-        applied::declared(kind, object)?;
+        applied::check_declared(kind, object)?;
         applied::check_repeated(call)?;
-        defaults::written(kind, object);
+        defaults::normalise(kind, object);
         if let KindSchema::Published(schema) = kind.schema() {
             schema.normalise(object);
         }
@@ -147,7 +147,7 @@ impl Strategy for ServerStrategy {
         let object = admission::mutate(&server, call, target, None, object).await?;
         object_size::check(&object, None)?;
         let causes = validate::create(&target.kind, &object);
-        let checked = checks::check(&target.kind, &target.name, causes, (None, object));
+        let checked = checks::check(&target.kind, &target.name, causes, None, object);
         let (object, warnings) = checked.await?;
         warnings
             .into_iter()
@@ -183,7 +183,7 @@ impl Strategy for ServerStrategy {
         let new = admission::mutate(&server, call, target, Some(old), new).await?;
         object_size::check(&new, Some(old))?;
         let causes = validate::update(&target.kind, old, &new, target.part);
-        let checked = checks::check(&target.kind, &target.name, causes, (Some(old), new));
+        let checked = checks::check(&target.kind, &target.name, causes, Some(old), new);
         let (new, warnings) = checked.await?;
         warnings
             .into_iter()
@@ -219,7 +219,7 @@ impl Strategy for ServerStrategy {
         let server = self.server(api);
         match old {
             None => quota::admit(&server, target, new).await,
-            Some(old) => quota::admit_change(&server, target, (old, new)).await,
+            Some(old) => quota::admit_change(&server, target, old, new).await,
         }
     }
 

@@ -38,7 +38,8 @@ pub(crate) async fn answer(api: &Server, call: &Call) -> Result<Response<Body>, 
     })?;
     let (request, mut warnings) = decode_body(
         &request_type::TOKEN_REQUEST,
-        (&call.headers, &call.body),
+        &call.headers,
+        &call.body,
         &call.query,
     )?;
     let mut spec = with_audiences(request.get("spec").cloned().unwrap_or_else(|| json!({})));
@@ -51,7 +52,7 @@ pub(crate) async fn answer(api: &Server, call: &Call) -> Result<Response<Body>, 
     let (lifetime, shortened) = lifetime(name, &typed, issuer.max_lifetime())?;
     warnings.extend(shortened);
     let (bound, node) = match &typed.bound_object_ref {
-        Some(reference) => bound(api, call, reference).await?,
+        Some(reference) => read_bound(api, call, reference).await?,
         None => (None, None),
     };
     let grant = TokenGrant {
@@ -144,7 +145,7 @@ fn lifetime(
 type Bound = (Option<BoundObject>, Option<(String, Option<String>)>);
 
 /// Reads the object that the token is bound to.
-async fn bound(
+async fn read_bound(
     api: &Server,
     call: &Call,
     reference: &BoundObjectReference,
@@ -169,7 +170,7 @@ async fn bound(
     } else {
         call.target.namespace.as_str()
     };
-    let found = stored(api, known.plural(), namespace, name).await?;
+    let found = read_stored(api, known.plural(), namespace, name).await?;
     let Some(object) = found else {
         let registry = api.registry();
         let kind = registry.find("", "v1", known.plural());
@@ -212,7 +213,7 @@ async fn bound(
     let node = if on.is_empty() {
         None
     } else {
-        let node = stored(api, "nodes", "", on).await?;
+        let node = read_stored(api, "nodes", "", on).await?;
         Some((
             on.to_owned(),
             node.map(|node| text_or_empty(&node, "/metadata/uid").to_owned()),
@@ -228,7 +229,7 @@ async fn bound(
     ))
 }
 
-async fn stored(
+async fn read_stored(
     api: &Server,
     plural: &str,
     namespace: &str,

@@ -45,7 +45,7 @@ pub(crate) async fn reports() -> anyhow::Result<Vec<Figure>> {
     let node = Node::start().await?;
     node.create(&model()).await?;
     node.create(&device(0)).await?;
-    let value = watched(&node.client);
+    let value = watch_reported(&node.client);
     let mut figures = Vec::new();
     for (address, names) in [
         (
@@ -191,12 +191,12 @@ impl Node {
     async fn create(&self, object: &Value) -> anyhow::Result<()> {
         let (client, parameters) = (self.client.clone(), PostParams::default());
         if object["kind"] == "Device" {
-            let device = typed::<Device>(object)?;
+            let device = decode::<Device>(object)?;
             Api::default_namespaced(client)
                 .create(&parameters, &device)
                 .await?;
         } else {
-            let model = typed::<DeviceModel>(object)?;
+            let model = decode::<DeviceModel>(object)?;
             Api::default_namespaced(client)
                 .create(&parameters, &model)
                 .await?;
@@ -214,12 +214,12 @@ impl Node {
     }
 }
 
-fn typed<T: DeserializeOwned>(object: &Value) -> anyhow::Result<T> {
+fn decode<T: DeserializeOwned>(object: &Value) -> anyhow::Result<T> {
     Ok(serde_json::from_value(object.clone())?)
 }
 
 /// Returns the reported value as a watch of the API shows it, and when it did.
-fn watched(client: &Client) -> watch::Receiver<Option<(String, Instant)>> {
+fn watch_reported(client: &Client) -> watch::Receiver<Option<(String, Instant)>> {
     let (sender, receiver) = watch::channel(None);
     let statuses = Api::<DeviceStatus>::default_namespaced(client.clone());
     tokio::spawn(async move {
@@ -304,7 +304,7 @@ impl Mapper {
         options.set_max_packet_size(1 << 20, 1 << 20);
         let (client, mut events) = AsyncClient::builder(options).capacity(64).build();
         client.subscribe(filter, QoS::AtLeastOnce).await?;
-        subscribed(&mut events).await?;
+        wait_subscribed(&mut events).await?;
         let (sender, heard) = tokio::sync::mpsc::channel(1024);
         tokio::spawn(async move {
             while let Ok(event) = events.poll().await {
@@ -333,7 +333,7 @@ impl Mapper {
     }
 }
 
-async fn subscribed(events: &mut EventLoop) -> anyhow::Result<()> {
+async fn wait_subscribed(events: &mut EventLoop) -> anyhow::Result<()> {
     while !matches!(events.poll().await?, Event::Incoming(Incoming::SubAck(_))) {}
     Ok(())
 }

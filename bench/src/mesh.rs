@@ -69,8 +69,8 @@ fn measure() -> anyhow::Result<Vec<Figure>> {
     until("the Service", || exchange(service))?;
     let (mut direct, mut through) = (Vec::new(), Vec::new());
     for _ in 0..REQUESTS {
-        direct.push(timed(endpoint)?);
-        through.push(timed(service)?);
+        direct.push(measure_connection(endpoint)?);
+        through.push(measure_connection(service)?);
     }
     let (direct, through) = (median(direct), median(through));
     let (mut direct_stream, mut through_stream) = (Vec::new(), Vec::new());
@@ -204,7 +204,7 @@ fn exchange(address: SocketAddr) -> anyhow::Result<()> {
 }
 
 /// Returns how long a connection with one request takes, in microseconds.
-fn timed(address: SocketAddr) -> anyhow::Result<f64> {
+fn measure_connection(address: SocketAddr) -> anyhow::Result<f64> {
     let begun = Instant::now();
     exchange(address)?;
     Ok(begun.elapsed().as_secs_f64() * 1e6)

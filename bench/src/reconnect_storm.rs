@@ -50,7 +50,7 @@ pub(crate) async fn reconnect_storm() -> anyhow::Result<Vec<Figure>> {
         ..Options::default().any_ports()
     };
     let cloud = Cloud::start(options).await?;
-    let relay = Relay::to(cloud.addresses().websocket).await?;
+    let relay = TcpRelay::to(cloud.addresses().websocket).await?;
     let addresses = Addresses {
         websocket: relay.address,
         ..cloud.addresses()
@@ -63,7 +63,7 @@ pub(crate) async fn reconnect_storm() -> anyhow::Result<Vec<Figure>> {
     let nodes = start(count, addresses, cloud.token(), &options).await?;
     let api = Api::<Node>::all(cloud.client());
     until(api.clone(), count, is_ready).await?;
-    relay.cut().await;
+    relay.cut_connections().await;
     until(api.clone(), count, |node| !is_ready(node)).await?;
     let begun = Instant::now();
     relay.open.send_replace(true);
@@ -129,7 +129,7 @@ fn histogram(slots: &[usize]) {
 }
 
 /// The relay in front of the cloud.
-struct Relay {
+struct TcpRelay {
     address: SocketAddr,
     open: watch::Sender<bool>,
     /// When connections were let through.
@@ -137,7 +137,7 @@ struct Relay {
     _accepting: JoinSet<()>,
 }
 
-impl Relay {
+impl TcpRelay {
     async fn to(server: SocketAddr) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, came) = (
@@ -166,7 +166,7 @@ impl Relay {
     }
 
     /// Ends all connections and accepts none.
-    async fn cut(&self) {
+    async fn cut_connections(&self) {
         self.open.send_replace(false);
         self.came.lock().await.clear();
     }
@@ -188,7 +188,7 @@ async fn pass(mut client: TcpStream, server: SocketAddr, mut open: watch::Receiv
         return;
     };
     tokio::select! {
-        // Cancel-safe: the connection is over either way.
+        // cancel-safe: the connection is over either way.
         _ = open.wait_for(|open| !open) => {}
         _ = copy_bidirectional(&mut client, &mut server) => {}
     }

@@ -102,7 +102,7 @@ impl Node {
             };
             store.commit(devices.iter().map(write).collect()).await?;
         }
-        let (hub, inbound, _) = edgehub::new(disabled());
+        let (hub, inbound, _) = edgehub::new(disabled_config());
         let (meta, ends) = metamanager::new(metamanager::Config {
             node_name: "bench".into(),
             store: store.clone(),
@@ -198,7 +198,7 @@ impl Drop for Node {
 }
 
 /// Returns the configuration of a hub without a cloud.
-fn disabled() -> edgehub::Config {
+fn disabled_config() -> edgehub::Config {
     edgehub::Config {
         node_name: "bench".into(),
         transport: Transport::WebSocket,

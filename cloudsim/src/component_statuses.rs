@@ -65,12 +65,12 @@ impl ComputedObjects for ComponentStatuses {
         Ok(all
             .into_iter()
             .filter(|(own, _)| name.is_empty() || *own == name)
-            .map(status)
+            .map(|(name, error)| status(name, error))
             .collect())
     }
 }
 
-fn status((name, error): (&str, Option<String>)) -> Value {
+fn status(name: &str, error: Option<String>) -> Value {
     let condition = match error {
         None => json!({"type": "Healthy", "status": "True", "message": "ok"}),
         Some(error) => json!({"type": "Healthy", "status": "False", "error": error}),
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_store_that_fails_is_unhealthy() {
-        let condition = &status(("etcd-0", Some("the disk is full".to_owned())))["conditions"][0];
+        let condition = &status("etcd-0", Some("the disk is full".to_owned()))["conditions"][0];
         assert_eq!(
             (&condition["status"], &condition["error"]),
             (&json!("False"), &json!("the disk is full"))

@@ -146,9 +146,13 @@ impl Enrolment {
                     }
                     Proof::Certificate(old) => {
                         let new = (signed.as_slice(), self.trust.authority().cert_der());
-                        let renewed = self.trust.certificates().renewed(name, &old, new).await;
-                        if !renewed.map_err(unrecorded)? {
-                            return Err(self.revoked(name).await);
+                        let renewed = self
+                            .trust
+                            .certificates()
+                            .record_renewed(name, &old, new)
+                            .await;
+                        if !renewed.map_err(record_refusal)? {
+                            return Err(self.revocation_refusal(name).await);
                         }
                     }
                 }
@@ -176,7 +180,7 @@ impl Enrolment {
             && !certificates
                 .is_repeated(name, token, certificate)
                 .await
-                .map_err(unrecorded)?
+                .map_err(record_refusal)?
         {
             self.tokens.take(token).await.map_err(|error| match error {
                 JoinTokenError::UsedUp => (
@@ -188,16 +192,16 @@ impl Enrolment {
         }
         let authority = self.trust.authority().cert_der();
         let begun = certificates
-            .begun(name, (certificate, authority), self.trust.grace(), token)
+            .record_issued(name, certificate, authority, self.trust.grace(), token)
             .await;
-        if !begun.map_err(unrecorded)? {
+        if !begun.map_err(record_refusal)? {
             // it may have been lost, too
             self.is_free(name).await?;
             return Err(name_taken(name));
         }
         let doubted = self.records.mark_unacknowledged(name).await;
         doubted.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-        self.sessions.reenrolled().add(name, certificate);
+        self.sessions.reenrolled_nodes().add(name, certificate);
         Ok(())
     }
 
@@ -209,7 +213,7 @@ impl Enrolment {
             .certificates()
             .name(name, authority, self.trust.grace())
             .await;
-        let is_held = match known.map_err(unrecorded)? {
+        let is_held = match known.map_err(record_refusal)? {
             Name::Lost => return Err((StatusCode::CONFLICT, lost_message(name))),
             Name::Held => true,
             Name::Free => false,
@@ -248,7 +252,7 @@ impl Enrolment {
     }
 
     /// The refusal of a certificate that was revoked or replaced.
-    async fn revoked(&self, name: &str) -> Refusal {
+    async fn revocation_refusal(&self, name: &str) -> Refusal {
         let why = match self.trust.certificates().is_lost(name).await {
             Ok(true) => lost_message(name),
             _ => format!("the certificate of node {name} was revoked; join with a token"),
@@ -264,10 +268,15 @@ impl Enrolment {
             if is_node && identity.user.strip_prefix(NODE_USER) == Some(name) {
                 let shown = parts.extensions.get::<PeerCertificate>();
                 let shown = shown.map(|shown| shown.0.as_ref()).unwrap_or_default();
-                if self.trust.admits(name, shown).await.map_err(unrecorded)? {
+                if self
+                    .trust
+                    .admits(name, shown)
+                    .await
+                    .map_err(record_refusal)?
+                {
                     return Ok(Proof::Certificate(shown.to_owned()));
                 }
-                return Err(self.revoked(name).await);
+                return Err(self.revocation_refusal(name).await);
             }
             return Err(unauthorized(format!(
                 "the certificate shown is {}'s and not node {name}'s",
@@ -329,7 +338,7 @@ fn name_taken(name: &str) -> Refusal {
 }
 
 /// The refusal when the certificate's record cannot be written: no certificate is issued that could not be revoked.
-fn unrecorded(error: RecordError) -> Refusal {
+fn record_refusal(error: RecordError) -> Refusal {
     warn!(
         error = &error as &dyn std::error::Error,
         "failed to record certificate; certificate not issued"

@@ -31,7 +31,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Starts a task. [`Self::panicked`] returns the first panic of all tasks.
+    /// Starts a task. [`Self::wait_panicked`] returns the first panic of all tasks.
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let tasks = self.clone();
         self.tracker.spawn(async move {
@@ -53,7 +53,7 @@ impl Tasks {
     }
 
     /// Waits for the first panic of a task.
-    pub async fn panicked(&self) -> TaskPanicked {
+    pub async fn wait_panicked(&self) -> TaskPanicked {
         self.panicked.wait().await.clone()
     }
 
@@ -100,7 +100,7 @@ mod tests {
         tasks.spawn("steady", async { sender.send(()).expect("somebody waits") });
         tasks.spawn("ended", async {});
         tasks.spawn("job", async { panic!("number {}", 7) });
-        let panicked = tasks.panicked().await;
+        let panicked = tasks.wait_panicked().await;
         assert_eq!(
             panicked,
             TaskPanicked {
@@ -109,7 +109,7 @@ mod tests {
             }
         );
         tasks.fail("later", String::new());
-        assert_eq!(tasks.panicked().await, panicked);
+        assert_eq!(tasks.wait_panicked().await, panicked);
         receiver.await.expect("it goes on");
         tasks.close();
         assert_eq!(tasks.wait().await, Err(panicked));

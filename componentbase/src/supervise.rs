@@ -122,7 +122,7 @@ impl Supervisor {
                 first = Some(match ended {
                     Ok((name, Ok(()))) => UnexpectedEnd::Returned(name),
                     Ok((name, Err(source))) => UnexpectedEnd::Failed { name, source },
-                    Err(error) => self.panicked(&error),
+                    Err(error) => self.panic_end(&error),
                 });
                 shutdown.cancel();
             }
@@ -130,7 +130,7 @@ impl Supervisor {
         first.map_or(Ok(()), Err)
     }
 
-    fn panicked(&self, error: &tokio::task::JoinError) -> UnexpectedEnd {
+    fn panic_end(&self, error: &tokio::task::JoinError) -> UnexpectedEnd {
         let name = self
             .names
             .iter()

@@ -39,15 +39,17 @@ pub fn all() -> Vec<CustomResourceDefinition> {
             [("twins", list_of(open()))],
         ),
         operations::ConfigUpdateJob::crd(),
-        deprecated(also(operations::ImagePrePullJob::crd(), "v1alpha1")),
-        deprecated(also(operations::NodeUpgradeJob::crd(), "v1alpha1")),
+        deprecate(also(operations::ImagePrePullJob::crd(), "v1alpha1")),
+        deprecate(also(operations::NodeUpgradeJob::crd(), "v1alpha1")),
         policy::ServiceAccountAccess::crd(),
         reliablesyncs::ClusterObjectSync::crd(),
         reliablesyncs::ObjectSync::crd(),
         without_subresources(rules::Rule::crd()),
         rules::RuleEndpoint::crd(),
     ];
-    made.into_iter().map(requirements::relaxed).collect()
+    made.into_iter()
+        .map(requirements::relax_requirements)
+        .collect()
 }
 
 /// Removes the status subresource: KubeEdge writes the status of these kinds together with the object, and a subresource would drop that.
@@ -74,7 +76,7 @@ fn open_status(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
 }
 
 /// Marks the older version of these kinds as deprecated.
-fn deprecated(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+fn deprecate(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let group = crd.spec.group.clone();
     let newest = crd
         .spec

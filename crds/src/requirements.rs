@@ -31,7 +31,7 @@ const OPTIONAL_FIELDS: [&str; 11] = [
 ];
 
 /// Lets the definition require what KubeEdge's requires.
-pub(crate) fn relaxed(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+pub(crate) fn relax_requirements(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let has_optional_spec = OPTIONAL_SPECS.contains(&crd.spec.names.kind.as_str());
     for version in &mut crd.spec.versions {
         let schema = version
@@ -141,7 +141,7 @@ mod tests {
     const NEEDS_SPEC: [&str; 3] = ["ConfigUpdateJob", "Rule", "RuleEndpoint"];
 
     /// Collects the required fields down to `depth` parts of a path.
-    fn required(schema: &JSONSchemaProps, path: &str, found: &mut Vec<String>) {
+    fn collect_required(schema: &JSONSchemaProps, path: &str, found: &mut Vec<String>) {
         let field = |name: &str| {
             if path.is_empty() {
                 name.to_owned()
@@ -151,13 +151,13 @@ mod tests {
         };
         found.extend(schema.required.iter().flatten().map(|name| field(name)));
         for (name, part) in schema.properties.iter().flatten() {
-            required(part, &field(name), found);
+            collect_required(part, &field(name), found);
         }
         if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
-            required(items, &format!("{path}[]"), found);
+            collect_required(items, &format!("{path}[]"), found);
         }
         if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
-            required(values, &format!("{path}{{}}"), found);
+            collect_required(values, &format!("{path}{{}}"), found);
         }
     }
 
@@ -175,7 +175,7 @@ mod tests {
                     .open_api_v3_schema
                     .as_ref()
                     .unwrap();
-                required(schema, "", &mut found);
+                collect_required(schema, "", &mut found);
                 let is_extra = |field: &&String| {
                     let is_copied = COPIED.iter().any(|part| field.contains(part));
                     let is_needed_spec = *field == "spec" && NEEDS_SPEC.contains(&kind);

@@ -36,14 +36,14 @@ pub fn mapper_example(name: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// Returns the path of a program that `make needs` installs.
-pub fn installed(name: &str) -> anyhow::Result<PathBuf> {
-    testkit::installed(name)
+pub fn installed_program(name: &str) -> anyhow::Result<PathBuf> {
+    testkit::installed_program(name)
         .with_context(|| format!("{name} is not installed: run `make needs` first"))
 }
 
 /// Returns the command of a Python program in `e2e/python`. The `kubectl` that it finds is the one of all tests.
 pub fn python(program: &str) -> anyhow::Result<Command> {
-    let interpreter = installed("python")?;
+    let interpreter = installed_program("python")?;
     let mut directories = vec![testkit::kubectl()];
     directories[0].pop();
     directories.extend(std::env::split_paths(

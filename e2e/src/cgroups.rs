@@ -172,7 +172,7 @@ impl ControlGroup {
     ///
     /// # Errors
     /// The kernel's files are missing or have an unexpected content.
-    pub fn allowed(&self) -> anyhow::Result<Allowed> {
+    pub fn limits(&self) -> anyhow::Result<Allowed> {
         let [share, quota, memory] = if is_version_2() {
             ["cpu.weight", "cpu.max", "memory.max"]
         } else {

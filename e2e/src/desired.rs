@@ -94,11 +94,11 @@ impl DesiredPods<'_> {
 /// Checks the pods of a list, all of which must be Running and ready, and never restarted.
 fn pods(pods: BTreeMap<String, Value>) -> anyhow::Result<BTreeMap<String, SeenPod>> {
     pods.into_iter()
-        .map(|(name, pod)| Ok((name, seen(&pod)?)))
+        .map(|(name, pod)| Ok((name, read_pod(&pod)?)))
         .collect()
 }
 
-fn seen(pod: &Value) -> anyhow::Result<SeenPod> {
+fn read_pod(pod: &Value) -> anyhow::Result<SeenPod> {
     let name = &pod["metadata"]["name"];
     ensure!(
         pod["metadata"]["deletionTimestamp"].is_null(),

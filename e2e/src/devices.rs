@@ -9,7 +9,7 @@ use crate::{AGENT, Kubectl, Node, Process, Rig, binary, mapper_example, run, unt
 
 impl Kubectl {
     /// Returns the reported value of a property in the device's status in the cloud.
-    pub fn reported(&self, device: &str, property: &str) -> anyhow::Result<String> {
+    pub fn reported_value(&self, device: &str, property: &str) -> anyhow::Result<String> {
         let twin = format!("{{.status.twins[?(@.propertyName==\"{property}\")].reported.value}}");
         self.run(&[
             "get",
@@ -25,7 +25,7 @@ impl Kubectl {
         until(
             &format!("{property} of {device} is reported as {value}"),
             || {
-                let found = self.reported(device, property)?;
+                let found = self.reported_value(device, property)?;
                 ensure!(found == value, "it is {found}");
                 Ok(())
             },
@@ -35,7 +35,7 @@ impl Kubectl {
 
 impl Node {
     /// Returns a property of a device as the node has it on disk.
-    pub fn kept(&self, device: &str, property: &str) -> anyhow::Result<Option<String>> {
+    pub fn stored_value(&self, device: &str, property: &str) -> anyhow::Result<Option<String>> {
         let mut command = Command::new(binary(AGENT)?);
         let text = run(command.args(["db", "dump", "--config"]).arg(&self.config))?
             .success()?

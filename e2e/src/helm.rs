@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context;
 
-use crate::{Cloud, installed, run};
+use crate::{Cloud, binaries::installed_program, run};
 
 /// Helm with the kubeconfig of one cloud, and nothing of the machine's own configuration.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Helm {
     }
 
     fn command(&self, arguments: &[&str]) -> anyhow::Result<Command> {
-        let mut command = Command::new(installed("helm")?);
+        let mut command = Command::new(installed_program("helm")?);
         command
             .env("KUBECONFIG", &self.kubeconfig)
             .env("HOME", &self.home)

@@ -85,10 +85,10 @@ pub fn run_with_input(command: &mut Command, input: &str) -> anyhow::Result<Outp
         Ok(None) => Err("it runs".to_owned()),
         Err(error) => Err(error.to_string()),
     })?;
-    let stderr = String::from_utf8_lossy(&collected(stderr)?).into_owned();
+    let stderr = String::from_utf8_lossy(&collect_output(stderr)?).into_owned();
     Ok(Output {
         code: status.code(),
-        stdout: collected(stdout)?,
+        stdout: collect_output(stdout)?,
         stderr,
     })
 }
@@ -102,7 +102,7 @@ fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<std::io::Result<V
     })
 }
 
-fn collected(reader: Option<JoinHandle<std::io::Result<Vec<u8>>>>) -> anyhow::Result<Vec<u8>> {
+fn collect_output(reader: Option<JoinHandle<std::io::Result<Vec<u8>>>>) -> anyhow::Result<Vec<u8>> {
     match reader {
         Some(reader) => Ok(reader
             .join()

@@ -182,7 +182,7 @@ fn sample(line: &str) -> anyhow::Result<Sample> {
         loop {
             let (label, after) = inside.split_once("=\"").context("no label")?;
             ensure!(word(label), "no label");
-            let (value, after) = quoted(after).context("no end of a value")?;
+            let (value, after) = split_quoted(after).context("no end of a value")?;
             ensure!(
                 labels.insert(label.to_owned(), value).is_none(),
                 "a label stands twice"
@@ -209,7 +209,7 @@ fn sample(line: &str) -> anyhow::Result<Sample> {
 }
 
 /// Returns the text before the closing quotation mark, and the text after it.
-fn quoted(text: &str) -> Option<(String, &str)> {
+fn split_quoted(text: &str) -> Option<(String, &str)> {
     let (mut value, mut letters) = (String::new(), text.char_indices());
     loop {
         match letters.next()? {

@@ -146,7 +146,7 @@ async fn serve(
     let writing = async {
         loop {
             let message = tokio::select! {
-                // Cancel-safe: what is not taken stays there.
+                // cancel-safe: what is not taken stays there.
                 Some(frame) = outbound.recv() => Message::Text(Frame::encode(&frame).into()),
                 Some(payload) = asked.recv() => Message::Pong(payload),
                 else => return io::Result::Ok(()),

@@ -105,13 +105,13 @@ fn subscript(path: &str) -> Option<(&str, &str)> {
 
 fn lines<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>) -> String {
     pairs
-        .map(|(key, value)| format!("{key}={}", quoted(value)))
+        .map(|(key, value)| format!("{key}={}", quote(value)))
         .collect::<Vec<_>>()
         .join("\n")
 }
 
 /// Quotes text as Go's `%q` does.
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -172,7 +172,7 @@ pub(crate) fn resource(
         .as_ref()
         .filter(|d| !d.0.is_empty())
         .unwrap_or(&one);
-    quantity::divided(&value, divisor)
+    quantity::divide(&value, divisor)
         .map(|number| number.to_string())
         .ok_or_else(|| Error::Quantity(selector.resource.clone()))
 }

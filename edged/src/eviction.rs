@@ -25,7 +25,7 @@ use crate::{
         measure, messages,
         rank::{self, DiskScope},
         signals::{ConditionText, Reading},
-        state::{self, State},
+        state::{self, PressureState},
     },
     runtime::Runtime,
     settings::{Eviction, Signal, Threshold},
@@ -71,13 +71,13 @@ pub(crate) struct Evictor {
 
 /// Runs the eviction loop. Never returns.
 pub(crate) async fn run(evictor: Evictor) {
-    let (mut state, mut shortages) = (State::default(), Repeated::default());
+    let (mut state, mut shortages) = (PressureState::default(), Repeated::default());
     loop {
         match evictor.synchronize(&mut state, &mut shortages).await {
-            // Cancel-safe: a change that is missed is seen at the next reading.
+            // cancel-safe: a change that is missed is seen at the next reading.
             evicted if evicted.is_empty() => tokio::select! {
                 () = tokio::time::sleep(MONITORING_INTERVAL) => {}
-                () = evictor.signals.changed() => {}
+                () = evictor.signals.wait_changed() => {}
             },
             // The resources that evicted pods release count before another pod is evicted.
             evicted => {
@@ -90,7 +90,11 @@ pub(crate) async fn run(evictor: Evictor) {
 
 impl Evictor {
     /// Reads the signals once, acts on them, and returns the evicted pods. `shortages` limits how often a shortage is logged.
-    async fn synchronize(&self, state: &mut State, shortages: &mut Repeated) -> Vec<Arc<Pod>> {
+    async fn synchronize(
+        &self,
+        state: &mut PressureState,
+        shortages: &mut Repeated,
+    ) -> Vec<Arc<Pod>> {
         let reading = match self.config.thresholds.is_empty() {
             true => Reading::default(),
             false => self.signals.read().await,
@@ -183,7 +187,7 @@ impl Evictor {
         }
         let usages = measure::usages(&self.runtime, &self.dirs, limited).await;
         let over = usages.into_iter().filter_map(|(pod, usage)| {
-            let message = limits::exceeded(&pod, &usage?, image_disk)?;
+            let message = limits::exceeded_limit(&pod, &usage?, image_disk)?;
             self.evict(&pod, message, HARD_EVICTION_GRACE, false)
                 .then_some(pod)
         });

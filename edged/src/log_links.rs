@@ -38,7 +38,7 @@ pub(super) fn create(dirs: &Dirs, name: &str, log: &Path) -> io::Result<()> {
 }
 
 /// Returns the name of the link to a container's log. A name that is too long is truncated.
-pub(super) fn name((namespace, pod): (&str, &str), container: &str, id: &str) -> String {
+pub(super) fn name(namespace: &str, pod: &str, container: &str, id: &str) -> String {
     let mut name = format!("{pod}_{namespace}_{container}-{id}");
     // names are ASCII; one that is not is left as it is, and the file system rejects it
     if name.is_char_boundary(MAX_NAME_BYTES - SUFFIX.len()) {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn link_names_contain_the_pod_and_are_truncated() {
-        let name_of = |pod: &str| name(("shop", pod), "web", "0a1b");
+        let name_of = |pod: &str| name("shop", pod, "web", "0a1b");
         assert_eq!(name_of("web-0"), "web-0_shop_web-0a1b.log");
         let long = name_of(&"a".repeat(253));
         assert_eq!(long, format!("{}.log", "a".repeat(251)));

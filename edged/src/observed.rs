@@ -76,7 +76,7 @@ pub(crate) struct Container {
     /// When it was created.
     pub(crate) created_at: Timestamp,
     /// Its state.
-    pub(crate) state: State,
+    pub(crate) state: ObservedState,
     /// Where its termination message is.
     pub(crate) termination_message: Option<TerminationMessageFiles>,
     /// What probes and hooks report of it.
@@ -129,10 +129,10 @@ impl Default for Health {
 
 /// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ObservedState {
     /// Created but not started, left behind when the agent ended in between. It is removed and created again.
     Created,
-    /// Running; ends as [`State::Exited`].
+    /// Running; ends as [`ObservedState::Exited`].
     Running {
         /// When it started.
         started_at: Timestamp,
@@ -182,7 +182,7 @@ impl ListedItem {
     }
 }
 
-impl State {
+impl ObservedState {
     fn as_cri(&self) -> cri::ContainerState {
         match self {
             Self::Created => cri::ContainerState::ContainerCreated,
@@ -196,14 +196,17 @@ impl State {
 impl Container {
     /// Reports whether the container may still use resources.
     pub(crate) fn is_alive(&self) -> bool {
-        matches!(self.state, State::Running { .. } | State::Unknown)
+        matches!(
+            self.state,
+            ObservedState::Running { .. } | ObservedState::Unknown
+        )
     }
 
     /// Reports whether the container has exited without having run: its start failed.
     pub(crate) fn never_ran(&self) -> bool {
         matches!(
             self.state,
-            State::Exited {
+            ObservedState::Exited {
                 started_at: None,
                 ..
             }
@@ -212,7 +215,7 @@ impl Container {
 
     /// Returns the exit code of a container that has exited.
     pub(crate) fn exit_code(&self) -> Option<i32> {
-        if let State::Exited { exit_code, .. } = self.state {
+        if let ObservedState::Exited { exit_code, .. } = self.state {
             Some(exit_code)
         } else {
             None
@@ -273,7 +276,7 @@ impl ObservedPod {
             .containers
             .iter()
             .filter_map(|container| match &container.state {
-                State::Exited {
+                ObservedState::Exited {
                     exit_code: SIGKILL_EXIT_CODE,
                     finished_at,
                     reason,
@@ -310,7 +313,7 @@ impl Container {
             image_id: String::new(),
             recursive_read_only: Vec::new(),
             created_at: Timestamp::UNIX_EPOCH,
-            state: State::Created,
+            state: ObservedState::Created,
             termination_message: None,
             health: Health::default(),
         }
@@ -325,7 +328,7 @@ mod tests {
     fn killed_container_is_observed_again() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let container = |exit_code, reason: &str| Container {
-            state: State::Exited {
+            state: ObservedState::Exited {
                 started_at: Some(at(1)),
                 finished_at: at(10),
                 exit_code,

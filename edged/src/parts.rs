@@ -41,7 +41,7 @@ use super::{
 const DEFAULT_RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// What several parts of EdgeD use.
-pub(super) struct Parts {
+pub(super) struct EdgedParts {
     config: Config,
     dirs: Dirs,
     machine: Machine,
@@ -75,7 +75,7 @@ pub(super) struct Channels {
     pub(super) shutdown: CancellationToken,
 }
 
-impl Parts {
+impl EdgedParts {
     /// Reads the machine's properties and creates the shared parts. Nothing runs yet.
     pub(super) fn new(config: Config, dirs: Dirs, channels: Channels) -> Self {
         let Channels {

@@ -32,11 +32,11 @@ impl Storage {
     }
 
     /// Returns how many stored objects cannot be read, and the keys of the first `named` of them.
-    pub(super) fn damaged(&self, named: usize) -> (usize, Vec<String>) {
+    pub(super) fn damaged_keys(&self, named: usize) -> (usize, Vec<String>) {
         let Some(checked) = &self.0 else {
             return (0, Vec::new());
         };
-        let damaged = checked.store.damaged().now();
+        let damaged = checked.store.damaged_objects().now();
         (
             damaged.len(),
             damaged

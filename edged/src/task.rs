@@ -19,7 +19,7 @@ use super::{
     housekeeping,
     names::Dirs,
     node,
-    parts::{Channels, Parts},
+    parts::{Channels, EdgedParts},
     pleg, pods, server, static_pods,
     trigger::{MAX_TRIGGERS, Trigger},
 };
@@ -78,7 +78,7 @@ impl Task {
             triggers: triggers.clone(),
             shutdown: shutdown.clone(),
         };
-        let parts = Parts::new(config.clone(), self.dirs.clone(), channels);
+        let parts = EdgedParts::new(config.clone(), self.dirs.clone(), channels);
         // Dropped when this function ends or its future is dropped.
         let _cut = parts.runtime.cancel_when_dropped();
         let inputs = pods::Inputs {
@@ -105,7 +105,7 @@ impl Task {
         let liveness = check_liveness(triggers, heart.for_loop("pods"));
         let static_pods = static_pods(config, &parts);
         tokio::select! {
-            // Cancel-safe: each part is level-triggered and starts from the current state.
+            // cancel-safe: each part is level-triggered and starts from the current state.
             () = shutdown.cancelled() => {}
             // The caller cancels `shutdown` on an error, which ends the background tasks.
             ended = Box::pin(server) => ended?,
@@ -118,7 +118,7 @@ impl Task {
     /// Makes the API available, and returns the future of the node's HTTP server, which never ends if none is configured.
     fn serve(
         &self,
-        parts: &Parts,
+        parts: &EdgedParts,
         shutdown: CancellationToken,
     ) -> impl Future<Output = Result<(), Error>> + use<> {
         let (pages, address) = (parts.pages(), self.config.server);
@@ -178,7 +178,7 @@ fn recorder(config: &Config) -> (Recorder, mpsc::Receiver<PendingEvent>) {
 /// Writes events; normal ones wait while sandboxes are being created.
 fn write_events(
     config: &Config,
-    parts: &Parts,
+    parts: &EdgedParts,
     events: mpsc::Receiver<PendingEvent>,
 ) -> impl Future<Output = ()> + use<> {
     let sandbox_limit = parts.sandbox_limit.clone();
@@ -194,14 +194,14 @@ fn write_events(
     )
 }
 
-async fn static_pods(config: &Config, parts: &Parts) {
+async fn static_pods(config: &Config, parts: &EdgedParts) {
     if let Some(source) = config.static_pods.clone() {
         static_pods::run(parts.static_pods(), source).await;
     }
 }
 
 /// Runs housekeeping and eviction, which keep the node from running out of resources.
-async fn node_upkeep(parts: &Parts, progress: watch::Receiver<Progress>) {
+async fn node_upkeep(parts: &EdgedParts, progress: watch::Receiver<Progress>) {
     let keeper = parts.keeper();
     let evictor = parts.evictor(keeper.clone());
     tokio::join!(housekeeping::run(keeper, progress), eviction::run(evictor));

@@ -47,7 +47,7 @@ fn survive(target: &Target, seed: u64, input: &[u8]) -> Result<(), Crash> {
     let begun = Instant::now();
     let ended = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
     let why = match ended {
-        Err(panic) => said(panic.as_ref()),
+        Err(panic) => panic_message(panic.as_ref()),
         Ok(()) if begun.elapsed() > SLOW => format!("it took {:?}", begun.elapsed()),
         Ok(()) => return Ok(()),
     };
@@ -58,7 +58,7 @@ fn survive(target: &Target, seed: u64, input: &[u8]) -> Result<(), Crash> {
     })
 }
 
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic".to_owned())

@@ -32,7 +32,7 @@ pub(crate) fn files(path: &str, end: &str) -> Vec<Vec<u8>> {
 }
 
 /// Returns every recorded message as it was on the wire.
-pub(crate) fn recorded() -> Vec<Vec<u8>> {
+pub(crate) fn recorded_messages() -> Vec<Vec<u8>> {
     let captures = files("wire/tests/fixtures", ".jsonl");
     let lines = captures
         .iter()

@@ -10,7 +10,7 @@ use agent::config::Host;
 use cloudsim::kubeconfig::in_url;
 use tokio::{net::lookup_host, time::timeout};
 
-use crate::fleet::endpoints::dialed;
+use crate::fleet::endpoints::dial_address;
 
 /// How long the resolver may take.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -56,7 +56,7 @@ impl Reach {
             given.to_vec()
         };
         // Nodes of this process dial the address, whatever the cloud is called elsewhere.
-        let dialed = dialed(address).to_string();
+        let dialed = dial_address(address).to_string();
         if !names.contains(&dialed) {
             names.push(dialed.clone());
         }
@@ -101,7 +101,7 @@ impl Reach {
     }
 
     /// Returns the address of a server to show to people: for one that listens at all addresses, the name by which it is reached.
-    pub(crate) fn shown(&self, at: SocketAddr) -> String {
+    pub(crate) fn display_address(&self, at: SocketAddr) -> String {
         let name = at
             .ip()
             .is_unspecified()
@@ -144,7 +144,7 @@ pub(crate) fn check_address(address: IpAddr, own: &OwnNames) -> anyhow::Result<(
 /// Returns the names of a cloud that was given none.
 fn by_itself(address: IpAddr, own: &OwnNames) -> Vec<String> {
     let mut names = Vec::new();
-    names.push(dialed(address).to_string());
+    names.push(dial_address(address).to_string());
     if address == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
         // It takes connections over IPv4, too.
         names.push(Ipv4Addr::LOCALHOST.to_string());
@@ -264,7 +264,7 @@ mod tests {
             let given: Vec<String> = given.iter().map(|name| (*name).to_owned()).collect();
             let reach = Reach::of(address.parse().unwrap(), &given, &own);
             assert_eq!(
-                reach.shown(at.parse().unwrap()),
+                reach.display_address(at.parse().unwrap()),
                 shown,
                 "{address} {given:?}"
             );

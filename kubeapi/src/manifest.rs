@@ -15,7 +15,7 @@ use crate::{
 /// # Errors
 /// The pod breaks a rule: all that it breaks in one text, as `kubectl` would show it.
 pub fn complete_pod(mut pod: Value) -> Result<Value, String> {
-    defaults::pod::unadmitted(child(as_map(&mut pod), "spec"));
+    defaults::pod::fill_unadmitted(child(as_map(&mut pod), "spec"));
     let registry = Registry::builtin();
     let causes = registry
         .of(Builtin::Pod)

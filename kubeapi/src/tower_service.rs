@@ -63,7 +63,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (parts, body) = request.into_parts();
-        answer(self.0.clone(), parts, body::received(body))
+        answer(self.0.clone(), parts, body::request_body(body))
     }
 }
 
@@ -73,17 +73,17 @@ type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infalli
 fn answer(api: Api, parts: Parts, body: RequestBody) -> ResponseFuture {
     Box::pin(async move {
         let takes_gzip = gzip::accepts(&parts.headers);
-        let wants_yaml = yaml::wanted(&parts.headers);
+        let wants_yaml = yaml::is_requested(&parts.headers);
         let answer = handle(&api, parts, body)
             .await
             .unwrap_or_else(|error| body::refusal(&error));
         let answer = if wants_yaml {
-            yaml::written(answer).await
+            yaml::convert_response(answer).await
         } else {
             answer
         };
         Ok(if takes_gzip {
-            gzip::compressed(answer).await
+            gzip::compress(answer).await
         } else {
             answer
         })
@@ -145,7 +145,7 @@ async fn call(
     body: RequestBody,
 ) -> Result<Response<Body>, StatusError> {
     if let Some(Subresource::Remote(part)) = target.part {
-        return streams::answer(api, (target, part), parts, body).await;
+        return streams::answer(api, target, part, parts, body).await;
     }
     let shape = accept::shape(&parts.headers).ok_or_else(StatusError::not_acceptable)?;
     let query = Query::parse(parts.uri.query().unwrap_or_default());
@@ -207,12 +207,12 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
             return Err(StatusError::method_not_allowed());
         }
         verbs::check_options(method, call)?;
-        return verbs::computed(api, call).await;
+        return verbs::answer_computed(api, call).await;
     }
     verbs::check_options(method, call)?;
     match (method.as_str(), call.target.part, named) {
         // lines of changes are JSON
-        ("GET", None, false) if call.query.flag("watch") && yaml::wanted(&call.headers) => {
+        ("GET", None, false) if call.query.flag("watch") && yaml::is_requested(&call.headers) => {
             Err(StatusError::not_acceptable())
         }
         ("GET", None, false) if call.query.flag("watch") => verbs::watch(api, call).await,
@@ -264,29 +264,30 @@ async fn describe(
         RequestPath::Health(which, one) => {
             let query = parts.uri.query().unwrap_or_default();
             return health::answer(
-                api.checked(),
+                api.check_cache(),
                 &**api.store(),
-                (which, one.as_deref()),
+                which,
+                one.as_deref(),
                 query,
             )
             .await;
         }
-        RequestPath::Root => return Ok(answered(&discovery::root(&api.registry()))),
+        RequestPath::Root => return Ok(json_response(&discovery::root(&api.registry()))),
         RequestPath::Metrics => return metrics(api, &api.registry()).await,
-        RequestPath::Version => return Ok(answered(&discovery::version())),
+        RequestPath::Version => return Ok(json_response(&discovery::version())),
         RequestPath::CoreVersions if accept::wants_aggregated(headers) => {
             let document = api.document(Name::AggregatedCore, |registry| {
                 Some(discovery::aggregated_core(registry))
             });
-            return aggregated(document, headers);
+            return aggregated_response(document, headers);
         }
         RequestPath::Groups if accept::wants_aggregated(headers) => {
             let document = api.document(Name::Aggregated, |registry| {
-                Some(discovery::aggregated(registry))
+                Some(discovery::aggregated_discovery(registry))
             });
-            return aggregated(document, headers);
+            return aggregated_response(document, headers);
         }
-        RequestPath::CoreVersions => return Ok(answered(&discovery::core_versions())),
+        RequestPath::CoreVersions => return Ok(json_response(&discovery::core_versions())),
         RequestPath::Groups => {
             api.document(Name::Groups, |registry| Some(discovery::groups(registry)))
         }
@@ -327,7 +328,7 @@ async fn describe(
         .answer(headers))
 }
 
-fn answered(value: &Value) -> Response<Body> {
+fn json_response(value: &Value) -> Response<Body> {
     body::answer(StatusCode::OK, Bytes::from(value.to_string()), &[])
 }
 
@@ -367,7 +368,7 @@ async fn metrics(api: &Api, registry: &Registry) -> Result<Response<Body>, Statu
 }
 
 /// Discovery in one answer, under the media type by which clients know that they got it.
-fn aggregated(
+fn aggregated_response(
     document: Option<Document>,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, StatusError> {

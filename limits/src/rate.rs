@@ -16,11 +16,30 @@ impl Rate {
         let interval = Duration::from_secs(1)
             .checked_div(per_second)
             .unwrap_or_default();
+        Self::every(interval, burst, now)
+    }
+
+    /// Creates the limit: `burst` events at once, then one each `interval`.
+    pub fn every(interval: Duration, burst: u32, now: Instant) -> Self {
         Self {
             interval,
             tolerance: interval.saturating_mul(burst.max(1) - 1),
             due: now,
         }
+    }
+
+    /// Records an event if one may happen at `now`, and reports whether it may.
+    pub fn take(&mut self, now: Instant) -> bool {
+        let may = self.is_ready(now);
+        if may {
+            self.record(now);
+        }
+        may
+    }
+
+    /// Reports whether an event may happen at `now`.
+    pub fn is_ready(&self, now: Instant) -> bool {
+        self.ready_at() <= now
     }
 
     /// Returns when the next event may happen.
@@ -84,6 +103,16 @@ mod tests {
             (rate.ready_at() <= start, rate.spare_at()),
             (true, start + Duration::from_millis(100))
         );
+    }
+
+    #[test]
+    fn an_event_that_may_not_happen_uses_nothing_up() {
+        let start = Instant::now();
+        let later = |seconds| start + Duration::from_secs(seconds);
+        let mut rate = Rate::every(Duration::from_secs(300), 25, start);
+        assert_eq!((0..1000).filter(|_| rate.take(start)).count(), 25);
+        assert!(!rate.take(later(299)) && rate.take(later(300)));
+        assert!(!rate.is_ready(later(301)) && rate.is_ready(later(600)));
     }
 
     #[test]

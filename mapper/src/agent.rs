@@ -70,10 +70,10 @@ impl Agent {
             .as_ref()
             .is_err_and(|status| status.code() == Code::InvalidArgument);
         if !is_refused || readings.len() < 2 {
-            return arrived(device, outcome);
+            return is_delivered(device, outcome);
         }
         for reading in readings {
-            if !arrived(device, self.send(device, from_ref(reading)).await) {
+            if !is_delivered(device, self.send(device, from_ref(reading)).await) {
                 return false;
             }
         }
@@ -102,14 +102,14 @@ impl Agent {
             device_namespace: device.namespace.clone(),
             state: state.to_owned(),
         };
-        arrived(
+        is_delivered(
             device,
             within(self.client.clone().report_device_states(request)).await,
         )
     }
 }
 
-fn arrived<T>(device: &Device, outcome: Result<T, Status>) -> bool {
+fn is_delivered<T>(device: &Device, outcome: Result<T, Status>) -> bool {
     let Err(status) = outcome else { return true };
     let is_away = matches!(
         status.code(),

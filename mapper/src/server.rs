@@ -14,7 +14,7 @@ use crate::{Protocol, keeper::Keeper};
 /// The service.
 pub(crate) struct Service<P>(pub(crate) Keeper<P>);
 
-fn given<T>(what: Option<T>) -> Result<T, Status> {
+fn require<T>(what: Option<T>) -> Result<T, Status> {
     what.ok_or_else(|| Status::invalid_argument("the request is empty"))
 }
 
@@ -25,7 +25,7 @@ impl<P: Protocol> DeviceMapperService for Service<P> {
         &self,
         request: Request<RegisterDeviceRequest>,
     ) -> Result<Response<RegisterDeviceResponse>, Status> {
-        let device = given(request.into_inner().device)?;
+        let device = require(request.into_inner().device)?;
         let answer = RegisterDeviceResponse {
             device_name: device.name.clone(),
             device_namespace: device.namespace.clone(),
@@ -48,7 +48,7 @@ impl<P: Protocol> DeviceMapperService for Service<P> {
         &self,
         request: Request<UpdateDeviceRequest>,
     ) -> Result<Response<UpdateDeviceResponse>, Status> {
-        self.0.put(given(request.into_inner().device)?)?;
+        self.0.put(require(request.into_inner().device)?)?;
         Ok(Response::new(UpdateDeviceResponse {}))
     }
 
@@ -56,7 +56,7 @@ impl<P: Protocol> DeviceMapperService for Service<P> {
         &self,
         request: Request<CreateDeviceModelRequest>,
     ) -> Result<Response<CreateDeviceModelResponse>, Status> {
-        let model: DeviceModel = given(request.into_inner().model)?;
+        let model: DeviceModel = require(request.into_inner().model)?;
         let answer = CreateDeviceModelResponse {
             device_model_name: model.name.clone(),
             device_model_namespace: model.namespace.clone(),
@@ -79,7 +79,7 @@ impl<P: Protocol> DeviceMapperService for Service<P> {
         &self,
         request: Request<UpdateDeviceModelRequest>,
     ) -> Result<Response<UpdateDeviceModelResponse>, Status> {
-        self.0.put_model(given(request.into_inner().model)?);
+        self.0.put_model(require(request.into_inner().model)?);
         Ok(Response::new(UpdateDeviceModelResponse {}))
     }
 

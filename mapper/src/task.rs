@@ -143,7 +143,7 @@ async fn serve<L: Link>(
                     is_done,
                     "reported"
                 );
-                work.reported(&readings, is_done, Instant::now());
+                work.record_reported(&readings, is_done, Instant::now());
             }
             Next::Wait(until) => {
                 let until = until.unwrap_or_else(|| Instant::now() + LATE);

@@ -46,7 +46,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn told(name: &str, count: u64, start: Instant) -> std::io::Result<()> {
+fn print_rate(name: &str, count: u64, start: Instant) -> std::io::Result<()> {
     let rate = count as f64 / start.elapsed().as_secs_f64();
     writeln!(
         std::io::stdout(),
@@ -81,7 +81,7 @@ async fn in_process(handle: &Handle) -> anyhow::Result<()> {
         }
     }
     sending.await??;
-    told("in process, QoS 0", received, start)?;
+    print_rate("in process, QoS 0", received, start)?;
     Ok(())
 }
 
@@ -151,7 +151,7 @@ async fn sockets(handle: &Handle, publishers: u64) -> anyhow::Result<()> {
             Err(_) => break,
         }
     }
-    told(
+    print_rate(
         &format!("sockets, QoS 0, {publishers} publishers"),
         received / message.len() as u64,
         start,
@@ -190,6 +190,6 @@ async fn durable(handle: &Handle) -> anyhow::Result<()> {
         received += 1;
         writer.write_all(&[0x40, 2, message[5], message[6]]).await?;
     }
-    told("sockets, QoS 1, session on disk", received, start)?;
+    print_rate("sockets, QoS 1, session on disk", received, start)?;
     Ok(())
 }

@@ -41,12 +41,12 @@ impl Handle {
     ) -> Result<(), PublishError> {
         self.begin_publish(topic, payload, qos, retain)
             .await?
-            .done()
+            .wait_published()
             .await
     }
 
-    /// Gives the broker a message and returns; [`Publishing::done`] then waits for what [`Handle::publish`] waits for. Messages that are
-    /// given one after the other keep their order.
+    /// Gives the broker a message and returns; [`Publishing::wait_published`] then waits for what [`Handle::publish`]
+    /// waits for. Messages that are given one after the other keep their order.
     pub async fn begin_publish(
         &self,
         topic: impl Into<Arc<str>>,
@@ -139,7 +139,7 @@ pub struct Publishing(Option<oneshot::Receiver<Result<(), PublishError>>>);
 
 impl Publishing {
     /// Waits until the message is published, as [`Handle::publish`] does.
-    pub async fn done(self) -> Result<(), PublishError> {
+    pub async fn wait_published(self) -> Result<(), PublishError> {
         match self.0 {
             None => Ok(()),
             Some(answer) => answer.await.unwrap_or(Err(PublishError::Stopped)),

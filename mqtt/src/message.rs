@@ -69,7 +69,7 @@ impl Message {
     }
 
     /// Reports whether the message has expired at `now` (milliseconds since 1970).
-    pub(crate) fn expired(&self, now: u64) -> bool {
+    pub(crate) fn is_expired(&self, now: u64) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 

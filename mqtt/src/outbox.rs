@@ -80,7 +80,7 @@ impl Outbox {
     }
 
     /// Records that `count` bytes were written; returns true if the broker requested a notification and all bytes are written.
-    pub(crate) fn written(&self, count: usize) -> bool {
+    pub(crate) fn record_written(&self, count: usize) -> bool {
         self.waiting.fetch_sub(count, Ordering::Relaxed) == count
             && self.hungry.swap(false, Ordering::AcqRel)
     }

@@ -104,11 +104,11 @@ impl Retained {
     }
 
     /// Returns the topics whose message has expired.
-    pub(crate) fn expired(&self, now: u64) -> Vec<Arc<str>> {
+    pub(crate) fn expired_topics(&self, now: u64) -> Vec<Arc<str>> {
         let over = self
             .messages
             .values()
-            .filter(|entry| entry.message.expired(now));
+            .filter(|entry| entry.message.is_expired(now));
         over.map(|entry| Arc::clone(&entry.message.topic)).collect()
     }
 

@@ -154,7 +154,7 @@ impl Task {
         }
         // What could not be committed must not be sent either: connections are dropped with all their waiting bytes.
         tokio::select! {
-            // Both arms are cancel-safe: what was not committed was not acknowledged.
+            // cancel-safe: what was not committed was not acknowledged.
             served = self.serve(&stop) => served?,
             error = accept_failed(&mut listeners) => return Err(error),
         }
@@ -177,7 +177,7 @@ impl Task {
         loop {
             let due = self.core.wake();
             let wake = due.map(|when| Duration::from_millis(when.saturating_sub(self.clock.now())));
-            // Every arm is cancel-safe: messages stay in the channel, the token stays cancelled, a notification is kept.
+            // cancel-safe: messages stay in the channel, the token stays cancelled, a notification is kept.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,

@@ -337,7 +337,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Returns the damaged objects that were found: by opening the store, and by reading since.
-    fn damaged(&self) -> Damaged {
+    fn damaged_objects(&self) -> Damaged {
         Damaged::default()
     }
 

@@ -212,7 +212,7 @@ impl<'a> Step<'a> {
             }
             Cut::Scattered => Image {
                 file,
-                log: self.scattered(random).into(),
+                log: self.scatter(random).into(),
                 is_whole: false,
             },
             Cut::Checkpoint => Image {
@@ -223,7 +223,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    fn scattered(&self, random: &mut StdRng) -> Vec<u8> {
+    fn scatter(&self, random: &mut StdRng) -> Vec<u8> {
         let mut log = self.after.log.clone();
         for sector in self.start / SECTOR..self.end.div_ceil(SECTOR) {
             if random.random_bool(0.3) {

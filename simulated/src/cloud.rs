@@ -132,7 +132,7 @@ async fn watch(store: Arc<MemoryStore>, plural: &'static str, watcher: Watcher) 
             };
             let mut changes = store.watch(scope, store.revision())?;
             loop {
-                watcher.shown("a client of the cloud", &changes.next().await?);
+                watcher.record_event("a client of the cloud", &changes.next().await?);
             }
         }
         .await;

@@ -139,7 +139,7 @@ impl Way {
         };
         tokio::select! {
             biased;
-            // Cancel-safe: the connection is over.
+            // cancel-safe: the connection is over.
             () = self.end.cancelled() => {}
             () = carrying => {}
         }
@@ -160,7 +160,7 @@ impl Way {
             .and_then(|bytes| wire::json::decode(&bytes, usize::MAX).ok());
         if let Some(message) = &message {
             // The message is recorded before it is sent, because it may be received at once.
-            self.watcher.said(&self.node, direction, message);
+            self.watcher.record_message(&self.node, direction, message);
         }
         // A delay is drawn for every frame, whether it is needed or not.
         let delay = chance.below(self.faults.delay * 1000 + 1);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Returns the ConfigMaps and Secrets that a pod mounts: plural and name.
-pub(crate) fn used(pod: &Value) -> impl Iterator<Item = (&'static str, String)> {
+pub(crate) fn used_objects(pod: &Value) -> impl Iterator<Item = (&'static str, String)> {
     let volumes = pod["spec"]["volumes"]
         .as_array()
         .cloned()

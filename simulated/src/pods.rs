@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
-    objects::{uid_of, used},
+    objects::{uid_of, used_objects},
     store::Slow,
     watcher::{Watcher, get, pod_key},
 };
@@ -85,7 +85,7 @@ impl Pods {
         }
         loop {
             let event = watch.next().await?;
-            self.watcher.shown(&self.node, &event);
+            self.watcher.record_event(&self.node, &event);
             self.look(&event.object.key.name).await;
         }
     }
@@ -144,7 +144,7 @@ impl Pods {
                 .lock()
                 .running
                 .insert(uid.clone(), name.to_owned());
-            self.watcher.started(&self.node, name, &uid);
+            self.watcher.record_start(&self.node, name, &uid);
         }
         if pod["status"]["startTime"].is_null() {
             self.report(name, &uid, "Running").await?;
@@ -154,7 +154,7 @@ impl Pods {
 
     /// Reads what a pod uses, as its start does: what is not stored is requested from the cloud, and no request waits for ever.
     async fn read_what_it_uses(&self, pod: &Value) {
-        for (plural, name) in used(pod) {
+        for (plural, name) in used_objects(pod) {
             let client = self.client.clone();
             // All of it is optional.
             let _ = match plural {
@@ -172,7 +172,7 @@ impl Pods {
 
     fn stop(&self, name: &str, uid: &str) {
         self.machine.lock().running.remove(uid);
-        self.watcher.stopped(&self.node, name, uid);
+        self.watcher.record_stop(&self.node, name, uid);
     }
 
     /// Writes a new status of a pod.

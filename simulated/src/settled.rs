@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     node::Node,
-    objects::{number_of, number_of_node, uid_of, used},
+    objects::{number_of, number_of_node, uid_of, used_objects},
     watcher::get,
 };
 
@@ -54,7 +54,8 @@ fn of_node(cloud: &Arc<MemoryStore>, node: &Node) -> Vec<String> {
             ));
         }
         missing.extend(
-            used(pod).filter_map(|(plural, object)| differs(cloud, store, plural, &object, name)),
+            used_objects(pod)
+                .filter_map(|(plural, object)| differs(cloud, store, plural, &object, name)),
         );
     }
     for (uid, pod) in machine

@@ -29,7 +29,7 @@ impl World {
             70..73 => self.report_node().await,
             73..81 => {
                 let node = self.node();
-                self.cut(node);
+                self.cut_link(node);
             }
             81..85 => self.swallow(),
             85..90 => self.kill_agent(),

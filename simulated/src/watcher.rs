@@ -86,7 +86,7 @@ impl Watcher {
     }
 
     /// Returns the violations of rules so far.
-    pub fn broken(&self) -> Vec<String> {
+    pub fn violations(&self) -> Vec<String> {
         self.0.lock().broken.clone()
     }
 
@@ -121,7 +121,7 @@ impl Watcher {
     }
 
     /// Records that a message was put on the link.
-    pub(crate) fn said(&self, node: &str, direction: Direction, message: &Message) {
+    pub(crate) fn record_message(&self, node: &str, direction: Direction, message: &Message) {
         let mut state = self.0.lock();
         let arrow = if direction == Direction::Up {
             "▲"
@@ -133,7 +133,7 @@ impl Watcher {
         state.trace.line(format_args!(
             "{node} {arrow} {} {}{what}",
             route.operation.as_str(),
-            named(route.resource.as_str())
+            display_path(route.resource.as_str())
         ));
         match direction {
             Direction::Up => state.told_by(node, message),
@@ -142,7 +142,7 @@ impl Watcher {
     }
 
     /// Records that a pod was started.
-    pub(crate) fn started(&self, node: &str, name: &str, uid: &str) {
+    pub(crate) fn record_start(&self, node: &str, name: &str, uid: &str) {
         let mut state = self.0.lock();
         state.trace.line(format_args!("{node} starts {name}"));
         let starts = state
@@ -162,7 +162,7 @@ impl Watcher {
     }
 
     /// Records that a pod was stopped.
-    pub(crate) fn stopped(&self, node: &str, name: &str, uid: &str) {
+    pub(crate) fn record_stop(&self, node: &str, name: &str, uid: &str) {
         let mut state = self.0.lock();
         state.trace.line(format_args!("{node} stops {name}"));
         let pod = state
@@ -180,7 +180,7 @@ impl Watcher {
     }
 
     /// Records that a watching client was shown `event`.
-    pub(crate) fn shown(&self, whom: &str, event: &Event) {
+    pub(crate) fn record_event(&self, whom: &str, event: &Event) {
         let mut state = self.0.lock();
         let parsed = |json: &[u8]| {
             serde_json::from_slice::<Value>(json)
@@ -331,6 +331,6 @@ pub(crate) fn neutral(mut object: Value) -> Value {
 }
 
 /// Returns a resource path for the trace, without UIDs, which differ in each run.
-fn named(path: &str) -> &str {
+fn display_path(path: &str) -> &str {
     ResourcePath::from(path).as_object().map_or("…", |_| path)
 }

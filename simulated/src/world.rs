@@ -87,11 +87,11 @@ impl World {
             world.step().await;
             // Each step has an equal part of the time, however long it took itself.
             world.spend(begun + life.time / life.steps * number).await;
-            if !world.watcher.broken().is_empty() {
+            if !world.watcher.violations().is_empty() {
                 break;
             }
         }
-        if world.watcher.broken().is_empty() {
+        if world.watcher.violations().is_empty() {
             world.heal().await;
         }
         world.end()
@@ -113,7 +113,7 @@ impl World {
         self.faults = faults;
         self.connect_all();
         self.small_step().await;
-        (0..self.nodes.len()).for_each(|node| self.cut(node));
+        (0..self.nodes.len()).for_each(|node| self.cut_link(node));
     }
 
     /// Ends all faults and waits until everything has arrived.
@@ -129,14 +129,14 @@ impl World {
         }
         self.faults = Faults::NONE;
         // Open links may swallow messages.
-        (0..self.nodes.len()).for_each(|node| self.cut(node));
+        (0..self.nodes.len()).for_each(|node| self.cut_link(node));
         let mut waited = Duration::ZERO;
         loop {
             self.connect_all();
             sleep(POLL_INTERVAL).await;
             waited += POLL_INTERVAL;
             let missing = settled::missing(self.cloud.store.inner(), &self.nodes);
-            if missing.is_empty() || !self.watcher.broken().is_empty() {
+            if missing.is_empty() || !self.watcher.violations().is_empty() {
                 return;
             }
             if waited >= SETTLING {
@@ -166,7 +166,7 @@ impl World {
     }
 
     /// Ends a node's connection.
-    pub fn cut(&mut self, node: usize) {
+    pub fn cut_link(&mut self, node: usize) {
         let node = &mut self.nodes[node];
         if node.connection.take().is_some() {
             self.watcher.note(format_args!("{} is cut off", node.name));
@@ -179,7 +179,7 @@ impl World {
     }
 
     fn end(self) -> (Run, Trace) {
-        let broken = self.watcher.broken();
+        let broken = self.watcher.violations();
         let trace = self
             .watcher
             .trace(|trace| std::mem::replace(trace, Trace::new()));

@@ -263,11 +263,11 @@ impl Connection {
                 block,
             } => {
                 let headers = self.headers(&block)?;
-                Ok(self.opened(id, headers, fin, unidirectional))
+                Ok(self.open_remote(id, headers, fin, unidirectional))
             }
             Frame::SynReply { id, fin, block } => {
                 self.headers(&block)?;
-                Ok(self.accepted(id, fin))
+                Ok(self.handle_reply(id, fin))
             }
             Frame::Headers { id, fin, block } => {
                 self.headers(&block)?;
@@ -304,7 +304,7 @@ impl Connection {
         (id % 2 == 1) == (self.role == Role::Client)
     }
 
-    fn opened(
+    fn open_remote(
         &mut self,
         id: StreamId,
         headers: Headers,
@@ -334,7 +334,7 @@ impl Connection {
         })
     }
 
-    fn accepted(&mut self, id: StreamId, fin: bool) -> Option<Event> {
+    fn handle_reply(&mut self, id: StreamId, fin: bool) -> Option<Event> {
         let is_ours = self.is_ours(id);
         let stream = self
             .streams

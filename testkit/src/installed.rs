@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const KUBECTL_VARIABLE: &str = "OUTRIGGER_KUBECTL";
 
 /// Returns the path of a program that `make needs` has installed: `python/bin/NAME` in a directory above this executable's.
-pub fn installed(name: &str) -> Option<PathBuf> {
+pub fn installed_program(name: &str) -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
     let mut candidates = own
         .ancestors()
@@ -22,7 +22,7 @@ pub fn kubectl() -> PathBuf {
     if let Some(path) = std::env::var_os(KUBECTL_VARIABLE) {
         return Path::new(&path).to_owned();
     }
-    match installed("kubectl") {
+    match installed_program("kubectl") {
         Some(path) => path,
         None => {
             panic!(

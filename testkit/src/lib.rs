@@ -22,7 +22,7 @@ mod timeouts;
 mod wait;
 
 pub use self::{
-    installed::{installed, kubectl},
+    installed::{installed_program, kubectl},
     log_buffer::LogBuffer,
     network::{forged_udp, in_network_namespace, ip},
     random::Random,

@@ -12,7 +12,7 @@ pub(crate) struct Calls(Arc<Mutex<BTreeSet<Right>>>);
 
 impl Calls {
     /// Returns all calls, with the namespace of the request.
-    pub(crate) fn made(&self) -> BTreeSet<Right> {
+    pub(crate) fn all_calls(&self) -> BTreeSet<Right> {
         self.0.lock().clone()
     }
 

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
-use cloudsim::{Cloud, ClusterOptions, Options, Right, Rules};
+use cloudsim::{Cloud, ClusterOptions, Options, RequiredRules, Right};
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
     core::v1::{Namespace, ServiceAccount},
@@ -17,7 +17,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::{Relay, calls::Calls};
+use crate::{TcpRelay, calls::Calls};
 
 /// The namespace of KubeEdge's objects and of the service account.
 const NAMESPACE: &str = "kubeedge";
@@ -30,7 +30,7 @@ const CONTROLLERS: &str = "*,-serviceaccountaccess,-csrapproving";
 pub struct Cluster {
     cloud: Cloud,
     kubeconfig: Value,
-    link: Relay,
+    link: TcpRelay,
     calls: Calls,
     allowed: BTreeSet<Right>,
 }
@@ -38,7 +38,7 @@ pub struct Cluster {
 impl Drop for Cluster {
     /// Asserts that no cloud has made a call that the rules do not allow.
     fn drop(&mut self) {
-        let calls = self.calls.made();
+        let calls = self.calls.all_calls();
         let beyond: Vec<_> = calls.iter().filter(|call| !self.allows(call)).collect();
         assert!(
             std::thread::panicking() || beyond.is_empty(),
@@ -59,10 +59,10 @@ impl Cluster {
         };
         let cloud = Cloud::start(options).await.expect("the cluster starts");
         let client = cloud.client();
-        let rules = Rules::of_this_version().expect("rules");
+        let rules = RequiredRules::of_this_version().expect("rules");
         let everywhere = [rules.cluster.clone(), rules.crds.clone()].concat();
         grant(&client, everywhere, &rules).await;
-        let link = Relay::to(cloud.addresses().api.expect("an API")).await;
+        let link = TcpRelay::to(cloud.addresses().api.expect("an API")).await;
         let kubeconfig = kubeconfig(&cloud, link.address(), &token(&client).await);
         Self {
             cloud,
@@ -88,13 +88,13 @@ impl Cluster {
     }
 
     /// Returns the link between the API server and the clouds.
-    pub fn link(&self) -> &Relay {
+    pub fn link(&self) -> &TcpRelay {
         &self.link
     }
 
     /// Returns the calls that clouds have made.
     pub fn calls(&self) -> BTreeSet<Right> {
-        self.calls.made()
+        self.calls.all_calls()
     }
 
     /// Reports whether a rule allows the call. Every user may ask for his own rights.
@@ -143,7 +143,7 @@ impl Cluster {
 }
 
 /// Creates the service account with its roles.
-async fn grant(client: &Client, everywhere: Vec<PolicyRule>, rules: &Rules) {
+async fn grant(client: &Client, everywhere: Vec<PolicyRule>, rules: &RequiredRules) {
     let account = ServiceAccount {
         metadata: metadata(Some(NAMESPACE)),
         ..ServiceAccount::default()

@@ -57,7 +57,7 @@ impl Gate {
     }
 
     /// Waits until this many commits in all were held back or failed.
-    pub async fn arrived(&self, count: u64) {
+    pub async fn wait_arrived(&self, count: u64) {
         let mut arrived = self.arrived.subscribe();
         let enough = arrived.wait_for(|seen| *seen >= count);
         within("a commit at the gate", enough)

@@ -1,7 +1,7 @@
 //! The simulated world: real agents and cloudsim in one process, over loopback TLS sockets, in temporary directories.
 //!
 //! [`World`] is a cloud and its nodes, [`Cluster`] a cluster that a cloud may use, [`Object`] an object of its API to change and to wait
-//! for, [`Gate`] a store whose commits wait or fail on command, [`Relay`] a link that breaks on command, [`manifests`] what is applied.
+//! for, [`Gate`] a store whose commits wait or fail on command, [`TcpRelay`] a link that breaks on command, [`manifests`] what is applied.
 //! Nothing here sleeps: a wait ends with its condition, or fails the test after [`WAIT_TIMEOUT`] with the last state that was seen.
 
 // A helper fails its test by panicking, with a message that says what was expected.
@@ -25,7 +25,7 @@ pub use self::{
     in_time::in_time,
     object::Object,
     readings::Readings,
-    relay::Relay,
+    relay::TcpRelay,
     story::story,
     world::{Setup, World, condition, runs, uid},
 };

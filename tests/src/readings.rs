@@ -76,7 +76,7 @@ impl Signals for Readings {
         })
     }
 
-    fn changed(&self) -> BoxFuture<'_, ()> {
+    fn wait_changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.0.changed.notified())
     }
 }

@@ -22,7 +22,7 @@ enum Mode {
 
 /// The relay; it ends when dropped.
 #[derive(Debug)]
-pub struct Relay {
+pub struct TcpRelay {
     address: SocketAddr,
     mode: watch::Sender<Mode>,
     /// The number of connections that were let through.
@@ -30,7 +30,7 @@ pub struct Relay {
     _tasks: JoinSet<()>,
 }
 
-impl Relay {
+impl TcpRelay {
     /// Starts a relay on the loopback interface that connects to `server`.
     pub async fn to(server: SocketAddr) -> Self {
         Self::to_first_of(&[server]).await
@@ -64,7 +64,7 @@ impl Relay {
     }
 
     /// Returns how many connections were made to the server.
-    pub fn passed(&self) -> u64 {
+    pub fn connection_count(&self) -> u64 {
         *self.passed.borrow()
     }
 
@@ -79,7 +79,7 @@ impl Relay {
     }
 
     /// Ends all connections, and new ones at once.
-    pub fn cut(&self) {
+    pub fn cut_connections(&self) {
         self.mode.send_replace(Mode::Cut);
     }
 }

@@ -58,7 +58,7 @@ impl Instance {
     }
 
     /// Returns the time of the start, as the agent reported it.
-    pub fn started(&self) -> &str {
+    pub fn start_time(&self) -> &str {
         &self.started
     }
 }

@@ -25,7 +25,7 @@ pub fn is_metadata_address(address: IpAddr) -> bool {
         IpAddr::V6(address) => {
             address.is_unicast_link_local()
                 || OUTSIDE_LINK_LOCAL_V6.contains(&address)
-                || embedded(address).is_some_and(is_metadata_v4)
+                || embedded_ipv4(address).is_some_and(is_metadata_v4)
         }
     }
 }
@@ -35,7 +35,7 @@ fn is_metadata_v4(address: Ipv4Addr) -> bool {
 }
 
 /// Returns the IPv4 address that a gateway or an old system sees in this one.
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [prefix @ .., _, _] = address.segments();
     let octets = address.octets();
     let [.., a, b, c, d] = octets;

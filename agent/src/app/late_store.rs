@@ -102,10 +102,10 @@ impl Store for LateStore {
         self.store().await?.damaged_uid(key).await
     }
 
-    fn damaged(&self) -> Damaged {
+    fn damaged_objects(&self) -> Damaged {
         self.opened
             .get()
-            .map(|store| store.damaged())
+            .map(|store| store.damaged_objects())
             .unwrap_or_default()
     }
 

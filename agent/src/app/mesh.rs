@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use componentbase::Supervisor;
+use componentbase::{Supervisor, addresses};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -11,7 +11,6 @@ use crate::{
     config::{self, Config},
     edgemesh::{self, EdgeMesh, dns, relay},
     metamanager::{MetaManager, MetaServer, ensure_address},
-    netlink::own_addresses,
 };
 
 /// The file of the node's resolvers, used if no others are configured.
@@ -20,7 +19,8 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Starts EdgeMesh, which reads from MetaServer and serves it at the address of the Service `default/kubernetes` as well.
 pub(super) fn start(
     config: &Config,
-    (meta, meta_server): (&MetaManager, Option<&MetaServer>),
+    meta: &MetaManager,
+    meta_server: Option<&MetaServer>,
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
 ) -> Option<EdgeMesh> {
@@ -44,7 +44,11 @@ pub(super) fn start(
     if let Some(relayed) = relayed {
         supervisor.supervise_optional("edgemesh-relay", relayed, shutdown);
     }
-    let unserved = UnservedServices::new(meta.client(), config.node.name.clone(), mesh.unserved());
+    let unserved = UnservedServices::new(
+        meta.client(),
+        config.node.name.clone(),
+        mesh.unserved_names(),
+    );
     supervisor.supervise_optional("unserved-services", unserved, shutdown);
     Some(mesh)
 }
@@ -108,7 +112,7 @@ fn dns_server(
             .clone()
             .unwrap_or_else(|| RESOLV_CONF.into()),
     };
-    may_listen_at(settings.address.ip(), &own_addresses()?)?;
+    may_listen_at(settings.address.ip(), &addresses::own()?)?;
     let listening = dns::Listening::bind(settings.address, ensure_address)?;
     let for_pods = listening.for_pods();
     Ok((

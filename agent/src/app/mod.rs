@@ -98,7 +98,7 @@ const SET_ASIDE_SUFFIX: &str = "before-edgecore";
 
 /// What the agent needs of its environment: this machine's, or that of a program that embeds the agent.
 #[derive(Clone, Debug)]
-pub struct Parts {
+pub struct AgentParts {
     /// The container runtime, CRI v1.
     pub runtime: Channel,
     /// The store of all objects.
@@ -113,7 +113,7 @@ pub struct Parts {
     pub secrets_in_memory: bool,
 }
 
-impl Parts {
+impl AgentParts {
     /// Opens the database of this machine and the channel to its runtime, as configured. The runtime may start later.
     pub async fn of_machine(config: &Config) -> Result<Self, Error> {
         let path = database(config);
@@ -277,7 +277,7 @@ impl App {
     /// Builds and starts all modules; they end with `shutdown`.
     pub fn start(
         config: &Config,
-        parts: Parts,
+        parts: AgentParts,
         shutdown: CancellationToken,
     ) -> Result<Self, Error> {
         let (hub, inbound, hub_task) = edgehub::new(hub_config(config)?);
@@ -323,7 +323,8 @@ impl App {
         );
         let mesh = mesh::start(
             config,
-            (&meta, meta_server.as_ref()),
+            &meta,
+            meta_server.as_ref(),
             &mut supervisor,
             &shutdown,
         );
@@ -351,7 +352,7 @@ impl App {
             };
             let mut edged = pods::config(config, &meta, inputs, diagnostics)?;
             mesh::configure(&mut edged, dns, meta_server.as_ref());
-            let kubelet = pods::start(config, (edged, &meta), &mut supervisor, &shutdown)?;
+            let kubelet = pods::start(config, edged, &meta, &mut supervisor, &shutdown)?;
             if let Some(meta_server) = &meta_server {
                 meta_server.set_kubelet(Arc::new(kubelet));
             }

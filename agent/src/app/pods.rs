@@ -18,7 +18,7 @@ use wire::volumes::{DEFAULT_DIRECTORY, DIRECTORY_ANNOTATION};
 use super::{Error, connect, volumes_directory};
 use crate::{config::Config, edgehub::Proxy, edgestream, metamanager::MetaManager};
 
-/// What [`super::Parts`] has for EdgeD.
+/// What [`super::AgentParts`] has for EdgeD.
 pub(super) struct Inputs {
     pub(super) runtime: Channel,
     pub(super) signals: Option<Arc<dyn Signals>>,
@@ -31,7 +31,8 @@ pub(super) struct Inputs {
 /// Starts EdgeD, and the tunnel for logs if that is enabled; returns the handle of the kubelet API.
 pub(super) fn start(
     config: &Config,
-    (edged, meta): (edged::Config, &MetaManager),
+    edged: edged::Config,
+    meta: &MetaManager,
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
 ) -> Result<LocalKubelet, Error> {
@@ -188,7 +189,7 @@ mod tests {
         let annotation = |root: &str| {
             let text = crate::config::minimal_config(&host);
             let text =
-                crate::config::relocated(&text, |path| Path::new(root).join(&path[1..])).unwrap();
+                crate::config::relocate(&text, |path| Path::new(root).join(&path[1..])).unwrap();
             let config = crate::config::parse(Path::new("/x.yaml"), &text, None, &host)
                 .unwrap()
                 .0;

@@ -12,7 +12,7 @@ use crate::config;
 use crate::config::Host;
 
 /// Returns the configuration of all modules as text, and the warnings, or the errors if the file is refused.
-fn given(change: Value) -> (Option<String>, Vec<String>) {
+fn convert(change: Value) -> (Option<String>, Vec<String>) {
     let host = Host {
         name: "edge-1".into(),
         address: std::net::Ipv4Addr::LOCALHOST.into(),
@@ -165,7 +165,7 @@ fn laid_over(base: &Value, more: &Value) -> Value {
 
 /// Returns whether the value at the path changes a module's configuration beside `base`, or is named in a warning.
 fn is_noticed(base: &Value, usual: &str, place: &[String], value: &Value) -> bool {
-    let (text, told) = given(laid_over(base, &at(place, value)));
+    let (text, told) = convert(laid_over(base, &at(place, value)));
     // a mapping is warned of as a whole
     let is_named = |told: &String| {
         let above = (1..=place.len())
@@ -235,7 +235,7 @@ async fn every_setting_is_used_or_warned_of() {
     let mut all = Vec::new();
     leaves(&shape, &mut Vec::new(), &mut all);
     assert!(all.len() > 180, "{} settings", all.len());
-    let (_, none) = given(json!({"kind": "EdgeCore"}));
+    let (_, none) = convert(json!({"kind": "EdgeCore"}));
     assert!(none.is_empty(), "{none:?}");
     // the kind of the file, and modules without which there is no agent: no other value is accepted
     let fixed = [
@@ -257,10 +257,10 @@ async fn every_setting_is_used_or_warned_of() {
         for base in contexts(&path) {
             let usual = usuals
                 .entry(base.to_string())
-                .or_insert_with(|| given(base.clone()).0.unwrap());
+                .or_insert_with(|| convert(base.clone()).0.unwrap());
             let is_refused = || {
                 let refused =
-                    |other: &Value| given(laid_over(&base, &at(place, other))).0.is_none();
+                    |other: &Value| convert(laid_over(&base, &at(place, other))).0.is_none();
                 fixed.contains(&path.as_str()) && others(value).iter().all(refused)
             };
             if !is_refused()
@@ -288,7 +288,7 @@ async fn every_setting_is_used_or_warned_of() {
     let place = ["modules", "edged", "tailoredKubeletConfig"].map(str::to_owned);
     let (plain, usual) = (
         json!({"kind": "EdgeCore"}),
-        given(json!({"kind": "EdgeCore"})).0.unwrap(),
+        convert(json!({"kind": "EdgeCore"})).0.unwrap(),
     );
     assert!(
         is_noticed(&plain, &usual, &place, &pair),
@@ -304,7 +304,7 @@ async fn every_setting_is_used_or_warned_of() {
 #[tokio::test]
 async fn an_interface_gives_the_node_its_address() {
     let with = |name: &str| {
-        given(json!({"modules": {"edged": {"customInterfaceName": name, "nodeIP": "10.0.0.9"}}}))
+        convert(json!({"modules": {"edged": {"customInterfaceName": name, "nodeIP": "10.0.0.9"}}}))
     };
     assert!(with("lo").0.unwrap().contains("127.0.0.1"));
     assert!(with("no-such-interface").0.is_none());
@@ -334,7 +334,7 @@ fn free() -> SocketAddr {
 }
 
 /// Waits until something listens there.
-async fn reached(address: SocketAddr) {
+async fn wait_listening(address: SocketAddr) {
     let connect = async || tokio::net::TcpStream::connect(address).await;
     eventually(&format!("somebody listens on {address}"), connect).await;
 }
@@ -364,7 +364,7 @@ async fn every_part_can_be_restarted() {
         address: std::net::Ipv4Addr::LOCALHOST.into(),
     };
     let (config, _) = config::parse(Path::new("x"), &document.to_string(), None, &host).unwrap();
-    let parts = Parts {
+    let parts = AgentParts {
         runtime: connect(&config.edged.runtime_endpoint).unwrap(),
         store: MemoryStore::new(),
         signals: None,
@@ -413,7 +413,7 @@ async fn every_part_can_be_restarted() {
     }
     tokio::time::resume();
     for address in [mqtt, meta_server, kubelet] {
-        reached(address).await;
+        wait_listening(address).await;
     }
     let socket = path("dmi.sock");
     eventually("mappers are served", async || {

@@ -11,16 +11,16 @@ const MINIMAL: &str = include_str!("minimal.yaml");
 
 /// Returns the complete configuration with EdgeCore's values for this machine, as `--defaultconfig` prints it.
 pub fn default_config(host: &Host) -> String {
-    filled(DEFAULT, host)
+    fill_template(DEFAULT, host)
 }
 
 /// Returns the settings that most people change, as `--minconfig` prints them.
 pub fn minimal_config(host: &Host) -> String {
-    filled(MINIMAL, host)
+    fill_template(MINIMAL, host)
 }
 
 /// Returns the default values and, in the same form, a value of the right type for every key.
-pub(super) fn known(host: &Host) -> Result<(Value, Value), yaml::NotYaml> {
+pub(super) fn known_documents(host: &Host) -> Result<(Value, Value), yaml::NotYaml> {
     let defaults = yaml::parse(&default_config(host))?;
     let mut shape = defaults.clone();
     extend(&mut shape, yaml::parse(OPTIONAL)?);
@@ -40,7 +40,7 @@ fn extend(base: &mut Value, more: Value) {
 }
 
 /// Fills in this machine's name and address. An IPv6 address is written as in URLs.
-fn filled(template: &str, host: &Host) -> String {
+fn fill_template(template: &str, host: &Host) -> String {
     let address = if host.address.is_ipv6() {
         format!("[{}]", host.address)
     } else {

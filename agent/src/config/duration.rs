@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
             .unwrap_or(after.len());
         let (unit, after) = after.split_at(unit);
         let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        nanoseconds = nanoseconds.checked_add(scaled(number, *scale)?)?;
+        nanoseconds = nanoseconds.checked_add(parse_scaled(number, *scale)?)?;
         rest = after;
     }
     // Go's own limit: 63 bits of nanoseconds, 292 years
@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
 }
 
 /// Parses a decimal number of units of `scale` nanoseconds; fractions of a nanosecond are cut off.
-fn scaled(number: &str, scale: u64) -> Option<u64> {
+fn parse_scaled(number: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
         return None;

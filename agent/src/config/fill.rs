@@ -57,7 +57,7 @@ pub(crate) fn fill(text: &str, path: &str, value: &Value) -> Option<String> {
 ///
 /// # Errors
 /// It is not YAML.
-pub(crate) fn relocated(
+pub(crate) fn relocate(
     text: &str,
     place: impl Fn(&str) -> PathBuf,
 ) -> Result<String, yaml::NotYaml> {

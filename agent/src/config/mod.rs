@@ -35,7 +35,7 @@ pub use self::{
     typed::*,
 };
 pub(crate) use self::{
-    fill::{fill, relocated},
+    fill::{fill, relocate},
     host::is_of_node,
 };
 use self::{overlay::SchemaNode, report::Report};
@@ -91,7 +91,7 @@ pub enum Error {
         source: NotYaml,
     },
     /// Settings have wrong values.
-    #[error("{path} has {} to correct:{}", counted(errors), lines(errors))]
+    #[error("{path} has {} to correct:{}", describe_count(errors), lines(errors))]
     Invalid {
         /// The path of the file.
         path: PathBuf,
@@ -143,9 +143,9 @@ pub(crate) fn parse(
         source,
     };
     let user = yaml::parse(text).map_err(not_yaml)?;
-    let (mut document, shape) = document::known(host).map_err(not_yaml)?;
+    let (mut document, shape) = document::known_documents(host).map_err(not_yaml)?;
     let mut report = Report::default();
-    let used = used(&shape, &mut report);
+    let used = used_keys(&shape, &mut report);
     overlay::overlay(
         &mut document,
         SchemaNode {
@@ -172,11 +172,11 @@ pub(crate) fn parse(
 /// Returns a value of the right type for every key.
 #[cfg(test)]
 pub(crate) fn shape(host: &Host) -> Result<Value, NotYaml> {
-    document::known(host).map(|(_, shape)| shape)
+    document::known_documents(host).map(|(_, shape)| shape)
 }
 
 /// Returns the keys that the agent uses: the shape after deserializing and serializing it.
-fn used(shape: &Value, report: &mut Report) -> Value {
+fn used_keys(shape: &Value, report: &mut Report) -> Value {
     read(shape.clone(), report)
         .and_then(|file| serde_json::to_value(file).ok())
         .unwrap_or_default()
@@ -217,7 +217,7 @@ fn read_limited(path: &Path) -> Result<String, Error> {
     }
 }
 
-fn counted(errors: &[FieldError]) -> String {
+fn describe_count(errors: &[FieldError]) -> String {
     match errors.len() {
         1 => "one setting".to_owned(),
         count => format!("{count} settings"),

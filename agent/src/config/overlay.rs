@@ -57,7 +57,7 @@ pub(super) fn overlay(
         (Value::Array(_), Value::Array(elements)) => {
             *base = Value::Array(overlay_elements(known, elements, path, report));
         }
-        (shape, user) => match fitted(shape, user) {
+        (shape, user) => match fit(shape, user) {
             Ok(user) => *base = user,
             Err(message) => report.error(path, message),
         },
@@ -154,7 +154,7 @@ fn lacks_unit(shape: &Value, user: &Value) -> bool {
 }
 
 /// Converts the value to the shape's type.
-fn fitted(shape: &Value, user: Value) -> Result<Value, String> {
+fn fit(shape: &Value, user: Value) -> Result<Value, String> {
     if lacks_unit(shape, &user) {
         return Err(format!(
             "is {user}, but must be a duration such as 10s, 1m30s or 500ms"
@@ -189,7 +189,10 @@ fn fitted(shape: &Value, user: Value) -> Result<Value, String> {
         (Value::Object(_), _) => "a mapping (indented 'key: value' lines)",
         (Value::Null, _) => return Ok(user),
     };
-    Err(format!("is {}, but must be {wanted}", found(&user)))
+    Err(format!(
+        "is {}, but must be {wanted}",
+        describe_value(&user)
+    ))
 }
 
 fn is_number(text: &str) -> bool {
@@ -197,7 +200,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// Describes a value. Text is not repeated: it may be the token.
-fn found(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "nothing".into(),
         Value::Bool(value) => value.to_string(),

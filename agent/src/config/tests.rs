@@ -25,7 +25,7 @@ fn config(text: &str) -> Config {
 }
 
 /// Returns an error and its causes in one text, as it is logged.
-fn refused(text: &str) -> String {
+fn refusal(text: &str) -> String {
     let error = read_text(text).map(|_| ()).unwrap_err();
     let source = std::error::Error::source(&error)
         .map(|source| format!(": {source}"))
@@ -162,7 +162,7 @@ fn errors_are_reported_together() {
     ];
     let answers: String = table
         .iter()
-        .map(|(name, text)| format!("# {name}\n{}\n\n", refused(text)))
+        .map(|(name, text)| format!("# {name}\n{}\n\n", refusal(text)))
         .collect();
     assert!(!answers.contains("secret"), "the token is not repeated");
     insta::assert_snapshot!("errors", answers);
@@ -176,7 +176,7 @@ fn a_number_that_is_text_gets_the_cure_that_helps() {
         ("'15'", "a number, without quotes"),
         ("soon", "must be a whole number"),
     ] {
-        let said = refused(&format!("modules: {{edgeHub: {{heartbeat: {value}}}}}"));
+        let said = refusal(&format!("modules: {{edgeHub: {{heartbeat: {value}}}}}"));
         assert!(said.contains(cure), "{value}: {said}");
         assert!(
             value == "'15'" || !said.contains("quotes"),
@@ -458,7 +458,7 @@ fn settings_of_servicebus() {
         ("tlsCertFile: /c.crt", "serviceBus.tlsPrivateKeyFile"),
         ("tlsPrivateKeyFile: /c.key", "serviceBus.tlsCertFile"),
     ] {
-        let told = refused(&format!(
+        let told = refusal(&format!(
             "modules: {{serviceBus: {{enable: true, {text}}}}}"
         ));
         assert!(told.contains(place), "{place} in {told}");
@@ -496,7 +496,7 @@ fn settings_of_edgemesh() {
             "edgeMesh.dns.listenAddress",
         ),
     ] {
-        let told = refused(&format!("modules: {{edgeMesh: {{enable: true, {text}}}}}"));
+        let told = refusal(&format!("modules: {{edgeMesh: {{enable: true, {text}}}}}"));
         assert!(told.contains(place), "{place} in {told}");
     }
     let unused = warnings(
@@ -537,7 +537,7 @@ fn access_rules_of_the_internal_broker() {
     let text = "internalAccess: {passwordFile: /etc/kubeedge/mqtt-users, rules: [{user: ops, action: all, filter: '#'}, {action: publish, filter: a/+, allow: false}]}";
     assert_eq!(access(text), Some(expected));
     let wrong = "modules: {eventBus: {internalAccess: {passwordFile: users, rules: [{action: read, filter: 'a/#/b'}]}}}";
-    let told = refused(wrong);
+    let told = refusal(wrong);
     for place in [
         "internalAccess.passwordFile",
         "internalAccess.rules[0].action",

@@ -119,7 +119,7 @@ fn pod() -> (Key, Value) {
     )
 }
 
-fn said(command: Db) -> (ExitCode, String) {
+fn run_command(command: Db) -> (ExitCode, String) {
     let mut out = Vec::new();
     let code = run(&command, &mut out).unwrap();
     (code, String::from_utf8(out).unwrap())
@@ -129,7 +129,7 @@ fn said(command: Db) -> (ExitCode, String) {
 fn a_dump_has_every_object_and_secrets_on_request() {
     let node = Node::new(false);
     node.write(&[pod(), secret(), token()]);
-    let (_, masked) = said(Db::Dump {
+    let (_, masked) = run_command(Db::Dump {
         file: node.file(),
         show_secrets: false,
     });
@@ -149,7 +149,7 @@ fn a_dump_has_every_object_and_secrets_on_request() {
         lines[1]["revision"]
     ]);
     assert_eq!(place, json!(["secrets", "a", "s", 3]));
-    let (_, shown) = said(Db::Dump {
+    let (_, shown) = run_command(Db::Dump {
         file: node.file(),
         show_secrets: true,
     });
@@ -160,7 +160,7 @@ fn a_dump_has_every_object_and_secrets_on_request() {
 fn a_check_reports_every_fault() {
     let node = Node::new(false);
     node.write(&[pod(), secret()]);
-    let (code, said_whole) = said(Db::Check {
+    let (code, said_whole) = run_command(Db::Check {
         file: node.file(),
         output: None,
     });
@@ -169,7 +169,7 @@ fn a_check_reports_every_fault() {
         said_whole.starts_with("OK: 2 objects (0 encrypted), revision 3,"),
         "{said_whole}"
     );
-    let (code, told) = said(Db::Check {
+    let (code, told) = run_command(Db::Check {
         file: node.file(),
         output: Some(Output::Json),
     });
@@ -198,14 +198,14 @@ fn a_check_reports_every_fault() {
         Ok(ExitCode::FAILURE) | Err(_)
     ));
     node.damage("UPDATE objects SET value = x'7b' WHERE name = 's'");
-    let (code, said_damaged) = said(Db::Check {
+    let (code, said_damaged) = run_command(Db::Check {
         file: node.file(),
         output: None,
     });
     assert_eq!(code, ExitCode::FAILURE);
     let expected = "damaged: secrets a/s: its bytes are not those that were written\nsome objects are damaged; the agent ignores them and";
     assert!(said_damaged.starts_with(expected), "{said_damaged}");
-    let (code, dumped) = said(Db::Dump {
+    let (code, dumped) = run_command(Db::Dump {
         file: node.file(),
         show_secrets: false,
     });
@@ -220,7 +220,7 @@ fn a_check_reports_every_fault() {
         database: Some(node.at("half.db")),
         config: node.at("none.yaml"),
     };
-    let (code, told) = said(Db::Check {
+    let (code, told) = run_command(Db::Check {
         file: half.clone(),
         output: Some(Output::Yaml),
     });
@@ -228,7 +228,7 @@ fn a_check_reports_every_fault() {
         code == ExitCode::FAILURE && told.contains("whole: false") && told.contains("faults:"),
         "{told}"
     );
-    let (code, said_half) = said(Db::Check {
+    let (code, said_half) = run_command(Db::Check {
         file: half,
         output: None,
     });
@@ -274,13 +274,13 @@ fn a_new_key_is_first_and_the_old_one_still_decrypts() {
         fs::metadata(node.at("keys")).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    let (_, before) = said(Db::Dump {
+    let (_, before) = run_command(Db::Dump {
         file: node.file(),
         show_secrets: true,
     });
     node.write(&[pod()]);
     fs::write(node.at("keys"), second.lines().next().unwrap()).unwrap();
-    let (_, after) = said(Db::Dump {
+    let (_, after) = run_command(Db::Dump {
         file: node.file(),
         show_secrets: true,
     });
@@ -289,7 +289,7 @@ fn a_new_key_is_first_and_the_old_one_still_decrypts() {
         after.matches("c2VzYW1l").count()
     );
     assert!(
-        said(Db::Check {
+        run_command(Db::Check {
             file: node.file(),
             output: None
         })
@@ -361,7 +361,7 @@ fn keys_may_be_in_the_kernels_keyring() {
     key.set_timeout(60).unwrap();
     node.write(&[secret(), pod()]);
     assert!(
-        said(Db::Check {
+        run_command(Db::Check {
             file: node.file(),
             output: None
         })
@@ -369,7 +369,7 @@ fn keys_may_be_in_the_kernels_keyring() {
         .contains("2 objects (1 encrypted)")
     );
     assert!(
-        said(Db::Dump {
+        run_command(Db::Dump {
             file: node.file(),
             show_secrets: true
         })

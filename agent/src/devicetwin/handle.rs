@@ -243,12 +243,12 @@ impl DeviceTwin {
     pub async fn device(&self, id: &DeviceId) -> Result<Option<Device>, ObjectError> {
         let object = self.objects.get(DeviceObject::Device, id).await?;
         let Some(mut device) = object
-            .map(|object| typed::<Device>(id, object))
+            .map(|object| decode::<Device>(id, object))
             .transpose()?
         else {
             return Ok(None);
         };
-        let desired = match self.desired(id).await {
+        let desired = match self.desired_values(id).await {
             // DeviceTwin has not read the object yet
             Err(refused) if refused.code == NOT_FOUND => BTreeMap::new(),
             desired => desired?,
@@ -271,8 +271,11 @@ impl DeviceTwin {
             .await
             .map_err(|_| RequestError::ended())?;
         let mut desired = answer.await.map_err(|_| RequestError::ended())?;
-        let models = models.iter().filter_map(listed::<DeviceModel>).collect();
-        let devices = devices.iter().filter_map(listed::<Device>);
+        let models = models
+            .iter()
+            .filter_map(decode_listed::<DeviceModel>)
+            .collect();
+        let devices = devices.iter().filter_map(decode_listed::<Device>);
         let is_own = |(_, device): &(DeviceId, Device)| {
             device
                 .spec
@@ -291,7 +294,7 @@ impl DeviceTwin {
     /// Returns a model's object.
     pub async fn model(&self, id: &DeviceId) -> Result<Option<DeviceModel>, ObjectError> {
         let object = self.objects.get(DeviceObject::Model, id).await?;
-        object.map(|object| typed(id, object)).transpose()
+        object.map(|object| decode(id, object)).transpose()
     }
 
     /// Stores values that a mapper has read. They are on disk when this returns, and are reported to the cloud later. One
@@ -341,7 +344,7 @@ impl DeviceTwin {
     }
 
     /// Returns the desired values of a device by property.
-    pub async fn desired(
+    pub async fn desired_values(
         &self,
         device: &DeviceId,
     ) -> Result<BTreeMap<String, String>, RequestError> {
@@ -420,14 +423,14 @@ fn set_desired(device: &mut Device, desired: BTreeMap<String, String>) {
 }
 
 /// Decodes an object of a list; an invalid one is logged where the objects are followed.
-fn listed<T: DeserializeOwned>(object: &Object) -> Option<(DeviceId, T)> {
+fn decode_listed<T: DeserializeOwned>(object: &Object) -> Option<(DeviceId, T)> {
     Some((
         DeviceId::new(&object.key.namespace, &object.key.name)?,
         serde_json::from_slice(&object.json).ok()?,
     ))
 }
 
-fn typed<T: DeserializeOwned>(id: &DeviceId, object: Value) -> Result<T, ObjectError> {
+fn decode<T: DeserializeOwned>(id: &DeviceId, object: Value) -> Result<T, ObjectError> {
     serde_json::from_value(object).map_err(|source| ObjectError::Malformed {
         id: id.clone(),
         source,

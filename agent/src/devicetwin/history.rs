@@ -88,7 +88,7 @@ impl History {
     }
 
     /// Records that the chunk of [`chunk`](Self::chunk) was written, and the others were removed.
-    pub(super) fn written(&mut self, chunk: &Chunk, over: &[u64]) {
+    pub(super) fn record_written(&mut self, chunk: &Chunk, over: &[u64]) {
         self.waiting
             .drain(..chunk.entries.len().min(self.waiting.len()));
         self.written.retain(|(number, _)| !over.contains(number));
@@ -134,14 +134,14 @@ mod tests {
             history.add([past(number)]);
             let (next, chunk, over) = history.chunk(number).unwrap();
             assert_eq!((next, chunk.entries.len()), (number as u64, 1));
-            history.written(&chunk, &over);
+            history.record_written(&chunk, &over);
             assert!(history.written.len() <= MAX_CHUNKS);
         }
         history.add([past(RETENTION_MILLIS + 400)]);
         let (_, chunk, over) = history.chunk(RETENTION_MILLIS + 400).unwrap();
         // those of times before 400 are too old
         assert_eq!(over.last(), Some(&399));
-        history.written(&chunk, &over);
+        history.record_written(&chunk, &over);
         let again = History::new(history.written.iter().copied());
         assert_eq!(
             again.next, history.next,

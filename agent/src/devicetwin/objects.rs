@@ -72,7 +72,7 @@ impl Objects {
                 State::Watching(models, devices) => tokio::select! {
                     // models first, because they restrict values
                     biased;
-                    // cancel-safe, both: a change not returned is returned by the next call
+                    // cancel-safe: a change not returned is returned by the next call
                     event = models.next() => event.map(|event| ObservedObjects::One(DeviceObject::Model, Box::new(event))),
                     event = devices.next() => event.map(|event| ObservedObjects::One(DeviceObject::Device, Box::new(event))),
                 },
@@ -102,8 +102,8 @@ fn list(source: DeviceObjects, wait: Duration) -> Listing {
         let of_models = source.watch(DeviceObject::Model, models_at)?;
         let of_devices = source.watch(DeviceObject::Device, devices_at)?;
         let damaged = (
-            source.damaged(DeviceObject::Model),
-            source.damaged(DeviceObject::Device),
+            source.damaged_ids(DeviceObject::Model),
+            source.damaged_ids(DeviceObject::Device),
         );
         Ok((
             ObservedObjects::All {
@@ -149,7 +149,7 @@ impl ObservedObjects {
                 }
                 // a damaged object exists, whatever it says
                 let (models, devices) = (&all(models) | &damaged.0, &all(devices) | &damaged.1);
-                core.apply_object_list(batch, (&models, &devices), now);
+                core.apply_object_list(batch, &models, &devices, now);
             }
             Self::One(kind, event) => {
                 let Some(id) = id(&event.object) else { return };

@@ -75,7 +75,7 @@ pub(super) struct ReportedTwins {
 }
 
 /// Applies the cloud's confirmation; what has changed since is reported again.
-pub(super) fn confirmed(device: &mut Device, told: &ReportedTwins) {
+pub(super) fn confirm(device: &mut Device, told: &ReportedTwins) {
     if device.uid != told.uid {
         return;
     }

@@ -62,7 +62,7 @@ impl FakeCloud {
     /// Returns the next message of the node.
     pub(crate) async fn next(&self) -> Message {
         let message = self.queue.next(&mut Rate::new(0, 0, Instant::now())).await;
-        self.waiters.written(&message.header.msg_id);
+        self.waiters.record_written(&message.header.msg_id);
         message
     }
 

@@ -95,7 +95,7 @@ impl EdgeHub {
         let written = self.waiters.until_written(&message.header.msg_id);
         tokio::select! {
             biased;
-            // cancel-safe, both: a caller that gives up sends the message again
+            // cancel-safe: a caller that gives up sends the message again
             delivered = async {
                 self.send(message).await?;
                 written.await.map_err(|_| Unreachable::Offline)

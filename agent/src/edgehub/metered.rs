@@ -48,7 +48,7 @@ impl Meter {
 
     /// Returns when the other end was alive: it has sent bytes, or has taken some after the send buffer was full. Counting
     /// whole messages only would take a large one on a slow link for silence.
-    pub(super) fn heard(&self) -> LastReceived {
+    pub(super) fn last_received(&self) -> LastReceived {
         self.signs.lock().heard
     }
 

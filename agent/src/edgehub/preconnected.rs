@@ -46,7 +46,8 @@ impl Preconnected {
             let Some(stream) = stream else { return };
             let transport = self.transport(stream).await;
             let begun = now();
-            self.task.begin(self.task.endpoints.traffic.connected());
+            self.task
+                .begin(self.task.endpoints.traffic.count_connection());
             let Task {
                 config, endpoints, ..
             } = &self.task;
@@ -61,7 +62,7 @@ impl Preconnected {
             };
             let ended = session::run(session, transport, &mut network).await;
             self.task.end(true);
-            silence_limit.ended(
+            silence_limit.record_end(
                 matches!(ended, SessionEnd::Silent),
                 now().duration_since(begun),
             );

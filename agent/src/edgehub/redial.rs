@@ -70,7 +70,7 @@ impl Redial {
 
     /// Records the end of the connection that was made at `begun`; `heard` says whether the cloud sent anything. A link that
     /// breaks every second does not mean that the cloud is away: the waits between such connections stay short.
-    pub(crate) fn ended(&mut self, begun: Instant, now: Instant, heard: bool) {
+    pub(crate) fn record_end(&mut self, begun: Instant, now: Instant, heard: bool) {
         let stable = now.duration_since(begun) >= STABLE_PERIOD;
         if stable {
             (self.tries, self.name_conflicts) = (0, 0);
@@ -294,19 +294,19 @@ mod tests {
         for _ in 0..8 {
             redial.wait(1.0, at(0));
         }
-        redial.ended(at(640), at(641), false);
+        redial.record_end(at(640), at(641), false);
         assert_eq!(
             redial.wait(1.0, at(641)).as_secs(),
             10,
             "one second is not long"
         );
-        redial.ended(at(642), at(643), true);
+        redial.record_end(at(642), at(643), true);
         assert_eq!(
             redial.wait(1.0, at(643)),
             SHORT_OUTAGE_MAX_BACKOFF,
             "the cloud is there"
         );
-        redial.ended(at(650), at(652), false);
+        redial.record_end(at(650), at(652), false);
         assert_eq!(redial.wait(1.0, at(652)), INITIAL_BACKOFF);
         redial.reset();
         assert_eq!(redial.wait(0.5, at(660)), INITIAL_BACKOFF / 2);

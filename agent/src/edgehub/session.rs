@@ -81,7 +81,7 @@ pub(super) async fn run(
     let ended = tokio::select! {
         // received data is handled before the connection is declared dead
         biased;
-        // cancel-safe, all: whichever wins, the session is over
+        // cancel-safe: whichever wins, the session is over
         () = shutdown.cancelled() => SessionEnd::Shutdown,
         ended = read(config, &mut reader, endpoints, &signals, heartbeat.for_loop("reader")) => ended,
         ended = write(config, &mut writer, endpoints, &signals, heartbeat.for_loop("writer")) => ended,
@@ -197,7 +197,7 @@ async fn write(
                         endpoints
                             .traffic
                             .message(Direction::Up, Kind::of(message), size);
-                        endpoints.waiters.written(&message.header.msg_id);
+                        endpoints.waiters.record_written(&message.header.msg_id);
                     }
                     Sent::TooLarge(bytes) => warn!(
                         resource = printable_short(&message.route.resource),
@@ -232,7 +232,7 @@ async fn watch_liveness(
             liveness.resume(now());
             continue;
         }
-        match liveness.check(meter.heard(), now()) {
+        match liveness.check(meter.last_received(), now()) {
             LivenessAction::Dead => return,
             LivenessAction::Ping => ping(meter, signals),
             LivenessAction::Wait(until) => tokio::select! {

@@ -212,10 +212,10 @@ impl Connector<'_> {
             info!(cloud = %server, "connected to CloudHub");
         }
         let begun = Instant::now();
-        self.task.begin(endpoints.traffic.connected());
+        self.task.begin(endpoints.traffic.count_connection());
         let dialling = AtomicBool::new(false);
         let silence_limit = self.silence_limit.get();
-        let received = endpoints.traffic.received();
+        let received = endpoints.traffic.received_count();
         let session = Session {
             config,
             endpoints,
@@ -242,11 +242,11 @@ impl Connector<'_> {
         };
         self.task.end(renewed.is_none());
         self.silence_limit
-            .ended(matches!(ended, SessionEnd::Silent), begun.elapsed());
-        self.redial.ended(
+            .record_end(matches!(ended, SessionEnd::Silent), begun.elapsed());
+        self.redial.record_end(
             begun,
             Instant::now(),
-            endpoints.traffic.received() > received,
+            endpoints.traffic.received_count() > received,
         );
         self.redial.record_cause(ended.cause());
         if renewed.is_none() && !shutdown.is_cancelled() {

@@ -99,7 +99,7 @@ impl Traffic {
     }
 
     /// Counts a new connection; returns the number of connections.
-    pub(super) fn connected(&self) -> u64 {
+    pub(super) fn count_connection(&self) -> u64 {
         self.0.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -109,7 +109,7 @@ impl Traffic {
     }
 
     /// Returns the number of messages received from the cloud.
-    pub(super) fn received(&self) -> u64 {
+    pub(super) fn received_count(&self) -> u64 {
         let down = &self.0.flows[Direction::Down as usize];
         down.iter()
             .map(|counter| counter.messages.load(Ordering::Relaxed))
@@ -154,6 +154,6 @@ mod tests {
         ];
         assert_eq!(traffic.flows(), expected);
         assert_eq!(traffic.octets(), Octets { up: 0, down: 9 });
-        assert_eq!(traffic.received(), 1);
+        assert_eq!(traffic.received_count(), 1);
     }
 }

@@ -151,7 +151,7 @@ impl Reader {
                 match stream.read_chunk(READ_BUFFER_BYTES, true).await {
                     Ok(Some(chunk)) => decoder.push(&chunk.bytes),
                     Ok(None) => return Err(SessionEnd::Closed),
-                    Err(ReadError::ConnectionLost(error)) => return Err(lost(error)),
+                    Err(ReadError::ConnectionLost(error)) => return Err(session_end(error)),
                     Err(error) => return Err(SessionEnd::Stream(error.into())),
                 }
             },
@@ -243,7 +243,7 @@ impl Writer {
                 }
                 match timeout(limit, stream.write_all(&frame)).await {
                     Err(_) => Err(SessionEnd::Stalled),
-                    Ok(Err(WriteError::ConnectionLost(error))) => Err(lost(error)),
+                    Ok(Err(WriteError::ConnectionLost(error))) => Err(session_end(error)),
                     Ok(Err(error)) => Err(SessionEnd::Stream(error.into())),
                     Ok(Ok(())) => Ok(Sent::Written(frame.len())),
                 }
@@ -289,7 +289,7 @@ async fn write(
     }
 }
 
-fn lost(error: ConnectionError) -> SessionEnd {
+fn session_end(error: ConnectionError) -> SessionEnd {
     match error {
         ConnectionError::TimedOut => SessionEnd::Silent,
         ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_) => {

@@ -65,7 +65,7 @@ impl Waiters {
     }
 
     /// Records that `id` was written to the connection.
-    pub(super) fn written(&self, id: &str) {
+    pub(super) fn record_written(&self, id: &str) {
         if let Some(waiter) = self.1.lock().remove(id) {
             // the receiver may be gone
             let _ = waiter.send(());
@@ -74,7 +74,7 @@ impl Waiters {
 
     /// Records that the request `id` will not be sent, because a newer one with all its content replaced it.
     pub(super) fn supersede(&self, id: &str) {
-        self.written(id);
+        self.record_written(id);
         if let Some(waiter) = self.0.lock().remove(id) {
             // the receiver may be gone
             let _ = waiter.send(Err(Unreachable::Superseded));

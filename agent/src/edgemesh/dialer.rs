@@ -137,7 +137,7 @@ impl Dialer {
                             self.record(to, Path::Unreached);
                         }
                     });
-                Ok(self.relayed(to, dialled?))
+                Ok(self.relayed_stream(to, dialled?))
             }
             (Some(relay), true) => self.dial_both(to, relay, client, &request()).await,
         }
@@ -158,7 +158,7 @@ impl Dialer {
             First::Both => Duration::ZERO,
             First::Relay => {
                 return match relay.dial(client, node, request).await {
-                    Ok(stream) => Ok(self.relayed(to, stream)),
+                    Ok(stream) => Ok(self.relayed_stream(to, stream)),
                     Err(error) if error.is_about_endpoint() => Err(error.into()),
                     Err(error) => self.settle(to, connect_tcp(address).await, error),
                 };
@@ -174,7 +174,7 @@ impl Dialer {
             Ok(Err(failed)) => failed,
             Err(_) => tokio::select! {
                 biased;
-                // cancel-safe, both: the one that is not ready is awaited below, or goes on by itself
+                // cancel-safe: the one that is not ready is awaited below, or goes on by itself
                 dialled = &mut direct => match dialled {
                     Ok(stream) => return Ok(self.direct(to, stream)),
                     Err(failed) => failed,
@@ -182,14 +182,14 @@ impl Dialer {
                 dialled = &mut relayed => return match dialled {
                     Ok(stream) => {
                         self.probe_to_end(to, direct);
-                        Ok(self.relayed(to, stream))
+                        Ok(self.relayed_stream(to, stream))
                     }
                     Err(error) => self.settle(to, direct.await, error),
                 },
             },
         };
         match relayed.await {
-            Ok(stream) => Ok(self.relayed(to, stream)),
+            Ok(stream) => Ok(self.relayed_stream(to, stream)),
             Err(error) => self.settle(to, Err(failed), error),
         }
     }
@@ -243,7 +243,7 @@ impl Dialer {
         let (dialer, address) = (self.clone(), destination.address);
         componentbase::spawn(async move {
             let is_direct = tokio::select! {
-                // cancel-safe, both
+                // cancel-safe: a connection that is not made in time is not needed
                 dialled = connect_tcp(address) => match dialled {
                     Ok(_) => true,
                     Err(error) => error.kind() == io::ErrorKind::ConnectionRefused,
@@ -275,7 +275,7 @@ impl Dialer {
         EndpointStream::Direct(stream)
     }
 
-    fn relayed(&self, to: Remote<'_>, stream: RelayStream) -> EndpointStream {
+    fn relayed_stream(&self, to: Remote<'_>, stream: RelayStream) -> EndpointStream {
         self.record(to, Path::Relayed);
         EndpointStream::Relayed(Box::new(stream))
     }

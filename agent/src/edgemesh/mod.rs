@@ -77,7 +77,7 @@ impl EdgeMesh {
     }
 
     /// Returns a receiver of what cannot be served on this node, each in a sentence.
-    pub(crate) fn unserved(&self) -> watch::Receiver<BTreeSet<String>> {
+    pub(crate) fn unserved_names(&self) -> watch::Receiver<BTreeSet<String>> {
         self.unserved.clone()
     }
 

@@ -43,14 +43,14 @@ impl PathTable {
         let mut paths = self.paths.lock();
         let is_due = paths.is_old(node, address, age, now());
         if is_due {
-            paths.tried(node, address, now());
+            paths.record_attempt(node, address, now());
         }
         is_due
     }
 
     /// Records the path that a connection or a probe has found.
     pub(super) fn record(&self, node: &str, address: IpAddr, path: Path) {
-        if self.paths.lock().found(node, address, path, now()) {
+        if self.paths.lock().record_path(node, address, path, now()) {
             info!(node, %address, path = path.as_str(), "path to another node selected");
             self.changes
                 .send_modify(|count| *count = count.wrapping_add(1));

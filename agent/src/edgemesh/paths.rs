@@ -68,11 +68,11 @@ impl Paths {
 
     /// Returns the path to an address of a node: if none is known, that of another address of the node, if it is the relay.
     pub(super) fn of(&self, node: &str, address: IpAddr) -> Option<Path> {
-        let known = self.known(node, address);
+        let known = self.known_path(node, address);
         known.or_else(|| self.of_node(node).filter(|path| *path == Path::Relayed))
     }
 
-    fn known(&self, node: &str, address: IpAddr) -> Option<Path> {
+    fn known_path(&self, node: &str, address: IpAddr) -> Option<Path> {
         self.addresses
             .get(&(node.to_owned(), address))
             .map(|known| known.path)
@@ -89,8 +89,14 @@ impl Paths {
     }
 
     /// Records the path that a connection has found; reports whether it is another one than before.
-    pub(super) fn found(&mut self, node: &str, address: IpAddr, path: Path, now: Instant) -> bool {
-        let before = self.known(node, address);
+    pub(super) fn record_path(
+        &mut self,
+        node: &str,
+        address: IpAddr,
+        path: Path,
+        now: Instant,
+    ) -> bool {
+        let before = self.known_path(node, address);
         if before == Some(Path::Relayed) && path == Path::Relayed {
             // a connection over the relay does not show how the direct path is
             return false;
@@ -112,12 +118,12 @@ impl Paths {
     }
 
     /// Records that the direct path is being tried now.
-    pub(super) fn tried(&mut self, node: &str, address: IpAddr, now: Instant) {
+    pub(super) fn record_attempt(&mut self, node: &str, address: IpAddr, now: Instant) {
         let path = self.of(node, address).unwrap_or(Path::Direct);
         if let Some(known) = self.addresses.get_mut(&(node.to_owned(), address)) {
             known.tried = now;
         } else {
-            self.found(node, address, path, now);
+            self.record_path(node, address, path, now);
         }
     }
 
@@ -177,7 +183,7 @@ mod tests {
             First::Direct,
             "nothing is known of it"
         );
-        assert!(paths.found("a", ip, Path::Relayed, at(0)));
+        assert!(paths.record_path("a", ip, Path::Relayed, at(0)));
         assert_eq!(paths.first("a", ip, at(100)), First::Relay);
         assert_eq!(paths.first("a", ip, at(2000)), First::Both);
         assert_eq!(
@@ -185,15 +191,15 @@ mod tests {
             First::Relay,
             "one connection tries it, and not all"
         );
-        assert!(!paths.found("a", ip, Path::Relayed, at(2200)));
+        assert!(!paths.record_path("a", ip, Path::Relayed, at(2200)));
         assert_eq!(
             paths.first("a", ip, at(4000)),
             First::Both,
             "the relay's own connections do not put it off"
         );
-        assert!(paths.found("a", ip, Path::Direct, at(4300)));
+        assert!(paths.record_path("a", ip, Path::Direct, at(4300)));
         assert_eq!(paths.first("a", ip, at(4400)), First::Direct);
-        assert!(paths.found("b", ip, Path::Unreached, at(4400)));
+        assert!(paths.record_path("b", ip, Path::Unreached, at(4400)));
         assert_eq!(paths.first("b", ip, at(4500)), First::Direct);
         assert_eq!(paths.report().len(), 2);
     }
@@ -202,12 +208,12 @@ mod tests {
     fn an_address_that_somebody_made_up_says_nothing_of_the_others() {
         let (mut paths, now) = (Paths::default(), Instant::now());
         let [pod, made_up, new] = [1, 2, 3].map(address);
-        paths.found("a", pod, Path::Relayed, now);
+        paths.record_path("a", pod, Path::Relayed, now);
         assert_eq!(
             (paths.first("a", new, now), paths.of("a", new)),
             (First::Both, Some(Path::Relayed))
         );
-        paths.found("a", made_up, Path::Direct, now);
+        paths.record_path("a", made_up, Path::Direct, now);
         assert_eq!(
             (paths.first("a", pod, now), paths.of("a", pod)),
             (First::Relay, Some(Path::Relayed))
@@ -221,7 +227,7 @@ mod tests {
     #[test]
     fn so_much_is_remembered_and_reported() {
         let (mut paths, begun) = (Paths::default(), Instant::now());
-        paths.found(
+        paths.record_path(
             "edge-1",
             address(1),
             Path::Relayed,
@@ -232,8 +238,8 @@ mod tests {
                 format!("{number:0>250}"),
                 begun + Duration::from_secs(number as u64),
             );
-            paths.found(&node, address(1), Path::Unreached, now);
-            paths.found("edge-2", address(number as u32), Path::Direct, now);
+            paths.record_path(&node, address(1), Path::Unreached, now);
+            paths.record_path("edge-2", address(number as u32), Path::Direct, now);
         }
         assert!(paths.addresses.len() <= MAX_KNOWN && paths.nodes.len() <= MAX_KNOWN);
         assert_eq!(

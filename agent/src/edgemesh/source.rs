@@ -21,10 +21,7 @@ use tracing::debug;
 use super::{
     destination_rules, objects::snapshot, permitted, proxy::NodeTopology, snapshot::Snapshot,
 };
-use crate::{
-    config::{EdgeMesh, Network},
-    netlink::own_addresses,
-};
+use crate::config::{EdgeMesh, Network};
 
 /// The label of a node's zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -158,7 +155,7 @@ impl Source {
             .flat_map(|service| &service.endpoints);
         let here = endpoints.filter(|endpoint| endpoint.node.as_deref() == Some(&self.node));
         all.extend(here.map(|endpoint| endpoint.address));
-        for own in own_addresses().unwrap_or_default() {
+        for own in componentbase::addresses::own().unwrap_or_default() {
             all.remove(&own);
         }
         all

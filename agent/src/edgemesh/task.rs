@@ -59,7 +59,7 @@ impl Part for Task {
         loop {
             let rest = heart.idle();
             tokio::select! {
-                // cancel-safe, all: the source keeps changes
+                // cancel-safe: the source keeps changes
                 () = shutdown.cancelled() => break,
                 () = changed(&mut source) => {}
                 _ = checks.tick() => {}
@@ -87,9 +87,9 @@ impl Part for Task {
             };
             proxy.apply(&snapshot, &node).await;
             self.unserved.send_if_modified(|current| {
-                let is_new = current != proxy.unserved();
+                let is_new = current != proxy.unserved_names();
                 if is_new {
-                    current.clone_from(proxy.unserved());
+                    current.clone_from(proxy.unserved_names());
                 }
                 is_new
             });
@@ -120,7 +120,7 @@ async fn changed(source: &mut Source) {
     tokio::pin!(end);
     loop {
         tokio::select! {
-            // cancel-safe, both
+            // cancel-safe: the source keeps changes
             () = &mut end => return,
             () = source.changed() => {}
         }

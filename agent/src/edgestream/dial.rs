@@ -156,7 +156,7 @@ where
         if accepted.is_none_or(|accepted| accepted.as_bytes() != accept_key(&key).as_bytes()) {
             return Err(failed("it does not speak WebSocket".into()));
         }
-        let window = window::offered(
+        let window = window::parse_window(
             response
                 .headers()
                 .get(window::HEADER)

@@ -54,7 +54,7 @@ impl Inbox {
         self.has_space.notified().await;
     }
 
-    /// Waits for bytes. They count as buffered until [`passed`](Self::passed) is called.
+    /// Waits for bytes. They count as buffered until [`record_passed`](Self::passed) is called.
     pub(super) async fn take(&self) -> Bytes {
         loop {
             {
@@ -74,13 +74,13 @@ impl Inbox {
     }
 
     /// Records that bytes were passed on; returns the credit to give back to the cloud now.
-    pub(super) fn passed(&self, bytes: usize) -> Option<usize> {
+    pub(super) fn record_passed(&self, bytes: usize) -> Option<usize> {
         let mut state = self.state.lock();
         state.all = state.all.saturating_sub(bytes);
         state.taken.add(bytes);
         self.has_space.notify_one();
         let due = state.taken.due()?;
-        state.taken.given();
+        state.taken.reset();
         Some(due)
     }
 }

@@ -50,8 +50,8 @@ impl StreamSender {
     }
 
     /// Returns credit to the cloud for bytes that were passed on.
-    async fn passed(&self, inbox: &Inbox, bytes: usize) -> Result<(), TunnelClosed> {
-        match inbox.passed(bytes).filter(|_| self.credit.is_some()) {
+    async fn return_credit(&self, inbox: &Inbox, bytes: usize) -> Result<(), TunnelClosed> {
+        match inbox.record_passed(bytes).filter(|_| self.credit.is_some()) {
             Some(due) => self.send(Frame::window(self.id, due)).await,
             None => Ok(()),
         }
@@ -169,7 +169,7 @@ async fn send(
 async fn drain(inbox: &Inbox, outbound: &StreamSender) -> Result<(), TunnelClosed> {
     loop {
         let bytes = inbox.take().await;
-        outbound.passed(inbox, bytes.len()).await?;
+        outbound.return_credit(inbox, bytes.len()).await?;
     }
 }
 
@@ -184,7 +184,7 @@ async fn relay(
         loop {
             let bytes = inbox.take().await;
             let written = writer.write_all(&bytes).await;
-            outbound.passed(inbox, bytes.len()).await?;
+            outbound.return_credit(inbox, bytes.len()).await?;
             if written.is_err() {
                 // the runtime takes no more; what it still sends is passed on
                 return drain(inbox, outbound).await;

@@ -118,7 +118,7 @@ impl Streams {
     }
 
     /// Adds credit to a stream; `None` is a frame that cannot be read, and ends the stream.
-    pub(super) fn taken(&self, id: u64, bytes: Option<usize>) {
+    pub(super) fn add_credit(&self, id: u64, bytes: Option<usize>) {
         let Some(entry) = self.all.lock().get(&id).cloned() else {
             return;
         };
@@ -146,7 +146,7 @@ impl Streams {
                 return entry.ended.cancel();
             }
             tokio::select! {
-                // cancel-safe, both: the stream has ended, and its buffer with it
+                // cancel-safe: the stream has ended, and its buffer with it
                 () = entry.ended.cancelled() => return,
                 has_space = timeout(STALL_TIMEOUT, entry.inbox.has_space()) => if has_space.is_err() {
                     tracing::warn!(id, "stream stalled: data from the cloud not read in time; stream closed");
@@ -189,7 +189,7 @@ mod tests {
             while read < 10 * MAX_BUFFERED_BYTES {
                 tokio::time::advance(STALL_TIMEOUT / 4).await;
                 let part = place.inbox.take().await.len();
-                place.inbox.passed(part);
+                place.inbox.record_passed(part);
                 read += part;
             }
         };
@@ -218,15 +218,15 @@ mod tests {
         streams.deliver(1, b"one more").await;
         assert!(full.ended.is_cancelled());
         for taken in [Some(0), Some(WINDOW)] {
-            streams.taken(2, taken);
+            streams.add_credit(2, taken);
         }
         assert!(!greedy.ended.is_cancelled());
-        streams.taken(2, Some(usize::MAX));
+        streams.add_credit(2, Some(usize::MAX));
         assert!(greedy.ended.is_cancelled());
         let unclear = streams.open(3, &tunnel).ok().unwrap();
-        streams.taken(3, None);
+        streams.add_credit(3, None);
         assert!(unclear.ended.is_cancelled());
-        streams.taken(77, Some(1));
+        streams.add_credit(77, Some(1));
         assert!(begun.elapsed().is_zero(), "nothing waits");
     }
 

@@ -64,7 +64,7 @@ impl<A: RequestHandler> Task<A> {
                     }
                     let ended =
                         tunnel::run(stream, window, &self.config, &self.api, shutdown).await;
-                    redial.ended(begun, now(), true);
+                    redial.record_end(begun, now(), true);
                     match ended {
                         TunnelEnd::Shutdown => return,
                         TunnelEnd::Closed(why) => {

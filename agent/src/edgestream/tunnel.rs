@@ -170,14 +170,14 @@ impl<A: RequestHandler> Tunnel<A> {
     }
 
     async fn frame(&mut self, frame: Frame) -> Option<TunnelEnd> {
-        let taken = frame.taken();
+        let taken = frame.window_bytes();
         let Frame { id, kind, data } = frame;
         match kind {
             Kind::Logs | Kind::Exec | Kind::Metrics | Kind::Attach => {
                 self.open(id, kind, &data).await
             }
             Kind::Data => self.streams.deliver(id, &data).await,
-            Kind::Window => self.streams.taken(id, taken),
+            Kind::Window => self.streams.add_credit(id, taken),
             Kind::RemoveConnect => self.streams.end(id),
             Kind::CloseConnect => {
                 let why = String::from_utf8_lossy(&data);
@@ -235,7 +235,7 @@ async fn write(
         let mut out = BytesMut::new();
         let mut put = |message: &Message| encode(&mut out, message, Some(rand::random()));
         tokio::select! {
-            // cancel-safe, all: what is not taken stays where it is
+            // cancel-safe: what is not taken stays where it is
             Some(frame) = frames.recv() => put(&Message::Text(frame.encode().into())),
             Some(payload) = pongs.recv() => put(&Message::Pong(payload)),
             _ = pings.tick() => put(&Message::Ping(Bytes::from_static(PING))),

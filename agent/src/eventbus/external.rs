@@ -214,7 +214,7 @@ impl Connection<'_> {
                     }
                 }
                 Err(error) => {
-                    self.lost();
+                    self.invalidate_receipts();
                     self.subscriptions.end();
                     self.availability.down();
                     self.failures.fetch_add(1, Ordering::Relaxed);
@@ -231,8 +231,8 @@ impl Connection<'_> {
     }
 
     /// Invalidates the receipts of the lost connection.
-    fn lost(&mut self) {
-        self.connections.lost();
+    fn invalidate_receipts(&mut self) {
+        self.connections.mark_lost();
         // messages that were read but not returned yet: the broker sends them again, except at QoS 0
         let is_not_sent_again = |event: &Event| matches!(event, Event::Incoming(Incoming::Publish(publish)) if publish.qos == QoS::AtMostOnce);
         self.events.state.events.retain(is_not_sent_again);
@@ -254,7 +254,7 @@ impl Connection<'_> {
                 true
             }
             Event::Incoming(Incoming::Publish(publish)) => {
-                self.received(publish).await;
+                self.handle_received(publish).await;
                 false
             }
             Event::Incoming(Incoming::SubAck(ack)) => {
@@ -274,7 +274,7 @@ impl Connection<'_> {
         }
     }
 
-    async fn received(&mut self, publish: Publish) {
+    async fn handle_received(&mut self, publish: Publish) {
         MessageCounts::count(&self.message_counts.received);
         let receipt = match publish.qos {
             QoS::AtMostOnce => Receipt::default(),

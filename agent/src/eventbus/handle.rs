@@ -111,7 +111,7 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Counts a finished publication.
-    pub(super) fn done(&self) {
+    pub(super) fn count_finished(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -403,7 +403,7 @@ impl Bus {
     }
 
     /// Returns the number of dropped publications.
-    pub fn dropped(&self) -> u64 {
+    pub fn dropped_count(&self) -> u64 {
         self.broker_queues
             .iter()
             .map(|broker_queue| broker_queue.dropped.load(Ordering::Relaxed))

@@ -133,7 +133,7 @@ impl Broker {
             message_counts,
         };
         tokio::select! {
-            // cancel-safe, all: the broker's own end is awaited; what was not committed was not acknowledged
+            // cancel-safe: the broker's own end is awaited; what was not committed was not acknowledged
             ended = task.run(shutdown) => Ok(ended?),
             () = publish(handle.clone(), outgoing) => Ok(()),
             () = subscribe(handle.clone(), incoming, topics, heartbeat) => Ok(()),
@@ -229,10 +229,10 @@ async fn publish(handle: Handle, outgoing: Outgoing<'_>) {
         let progress = progress.clone();
         async move {
             let outcome = match given {
-                Ok(publishing) => publishing.done().await,
+                Ok(publishing) => publishing.wait_published().await,
                 Err(error) => Err(error),
             };
-            progress.done();
+            progress.count_finished();
             Publication::send_outcome(
                 outcome_sender,
                 outcome.as_ref().map(|_| ()).map_err(ToString::to_string),

@@ -42,7 +42,7 @@ pub(super) struct Connections(Arc<AtomicU64>);
 
 impl Connections {
     /// Records that the connection was lost.
-    pub(super) fn lost(&self) {
+    pub(super) fn mark_lost(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -110,7 +110,7 @@ mod tests {
         let (given, late) = (receipt(), receipt());
         given.acknowledge();
         assert_eq!(acknowledged(), 1);
-        connections.lost();
+        connections.mark_lost();
         late.acknowledge();
         assert_eq!(acknowledged(), 1);
         receipt().acknowledge();

@@ -45,7 +45,7 @@ impl Requests {
             return false;
         };
         tokio::select! {
-            // cancel-safe, both: nothing is taken unless the arm wins
+            // cancel-safe: nothing is taken unless the arm wins
             count = received.recv_many(into, limit) => count > 0,
             Ok(()) = connections.changed() => {
                 into.push(Received::Connected);

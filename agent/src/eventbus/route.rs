@@ -184,10 +184,10 @@ mod tests {
                 self.sinks.route(topic, Bytes::new(), receipt, true),
                 Routed::Accepted
             ));
-            self.acknowledged()
+            self.acknowledged_count()
         }
 
-        fn acknowledged(&self) -> usize {
+        fn acknowledged_count(&self) -> usize {
             self.events.diagnostics().queues.control_requests_rx_len
         }
     }
@@ -220,7 +220,7 @@ mod tests {
         });
         for stored in 1..=ROOM + 1 {
             rig.uploads.recv().await.unwrap().receipt.acknowledge();
-            assert_eq!(rig.acknowledged(), stored);
+            assert_eq!(rig.acknowledged_count(), stored);
         }
         assert!(waiting.await.unwrap());
     }
@@ -232,7 +232,7 @@ mod tests {
             "$hw/events/device/default/d/twin/other",
             "$hw/events/node/edge-1/other",
         ] {
-            let before = rig.acknowledged();
+            let before = rig.acknowledged_count();
             assert_eq!(rig.routes(topic), before + 1, "{topic}");
         }
         assert!(rig.uploads.try_recv().is_err() && rig.requests.try_recv().is_err());
@@ -251,7 +251,7 @@ mod tests {
         };
         route(&rig);
         assert_eq!(
-            (rig.acknowledged(), rig.sinks.dropped.others()),
+            (rig.acknowledged_count(), rig.sinks.dropped.others()),
             (1, [0, 1, 0])
         );
         assert!(rig.uploads.try_recv().is_err());
@@ -279,6 +279,6 @@ mod tests {
                 .route(TOPIC, Bytes::new(), Receipt::default(), true),
             Routed::Accepted
         ));
-        assert_eq!(rig.acknowledged(), 0);
+        assert_eq!(rig.acknowledged_count(), 0);
     }
 }

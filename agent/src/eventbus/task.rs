@@ -100,11 +100,11 @@ impl Task {
         let ended = tokio::select! {
             // the internal broker ends by itself, after its clients were disconnected
             biased;
-            // cancel-safe, all: what was not acknowledged is sent again
+            // cancel-safe: what was not acknowledged is sent again
             ended = inside => ended,
             ended = outside => ended,
             _ = others => Ok(()),
-            () = ended(&shutdown, has_internal) => Ok(()),
+            () = wait_ended(&shutdown, has_internal) => Ok(()),
         };
         outbox.finish().await;
         ended
@@ -121,7 +121,7 @@ impl Part for Task {
     }
 }
 
-async fn ended(shutdown: &CancellationToken, has_internal: bool) {
+async fn wait_ended(shutdown: &CancellationToken, has_internal: bool) {
     shutdown.cancelled().await;
     if has_internal {
         tokio::time::sleep(BROKER_SHUTDOWN_TIMEOUT).await;
@@ -138,12 +138,12 @@ async fn load(store: &Arc<dyn Store>, promises: &Promises) -> BTreeSet<String> {
                 }
                 return topics.into_keys().collect();
             }
-            Err(failure) => failed(&failure).await,
+            Err(failure) => log_failure(&failure).await,
         }
     }
 }
 
-async fn failed(failure: &StoreError) {
+async fn log_failure(failure: &StoreError) {
     error!(
         error = failure as &dyn std::error::Error,
         "failed to access topics of rules; retrying"
@@ -181,7 +181,7 @@ impl RuleTopics<'_> {
             .set_detail(self.store, &topic, terms.map(Terms::content))
             .await
         {
-            failed(&failure).await;
+            log_failure(&failure).await;
         }
         self.promises.set(&topic, terms);
         self.topics.send_if_modified(|topics| {

@@ -377,7 +377,7 @@ async fn cloud(inputs: &CheckInputs<'_>) -> CheckResult {
     };
     let (known, ca) = match edgehub::probe(&config).await {
         Ok(found) => found,
-        Err(error) => return refused(&error),
+        Err(error) => return refusal(&error),
     };
     let name = &config.node_name;
     if let Some(conflict) = name_conflict(name, known, inputs.join.rejoin) {
@@ -439,7 +439,7 @@ pub(super) fn name_is_free(name: &str, known: NodeStatus) -> CheckResult {
     })
 }
 
-fn refused(error: &EnrollError) -> CheckResult {
+fn refusal(error: &EnrollError) -> CheckResult {
     let cure = match error {
         EnrollError::Unreachable { .. } => {
             "check that the cloud runs and listens to other machines (cloudsim up --address 0.0.0.0), that firewalls let its HTTPS \

@@ -94,11 +94,11 @@ async fn join_machine(
     // parts of it come from a cloud or a runtime
     let printed = wire::text::printable_lines(&report.to_string());
     match has_colors {
-        true => write!(out, "{}", report::colored(&printed))?,
+        true => write!(out, "{}", report::color(&printed))?,
         false => write!(out, "{printed}")?,
     }
     out.flush()?;
-    if let failed @ 1.. = report.failed() {
+    if let failed @ 1.. = report.failure_count() {
         bail!("{} failed; nothing was changed", count(failed, "check"));
     }
     let tls = &config.edge_hub.tls;

@@ -57,7 +57,7 @@ impl<'a> Report<'a> {
     }
 
     /// Returns the number of failed checks.
-    pub(super) fn failed(&self) -> usize {
+    pub(super) fn failure_count(&self) -> usize {
         self.found
             .iter()
             .filter(|(check, verdict)| self.fails(check, verdict))
@@ -90,7 +90,7 @@ impl fmt::Display for Report<'_> {
 }
 
 /// Colours the words that begin the lines of a printed report.
-pub(super) fn colored(report: &str) -> String {
+pub(super) fn color(report: &str) -> String {
     /// Green, yellow and red of ANSI terminals.
     const COLORS: [(&str, u8); 3] = [("  ok ", 32), ("  warning ", 33), ("  FAILED ", 31)];
     let line = |line: &str| {
@@ -117,7 +117,7 @@ mod tests {
         report.add("pressure", CheckResult::Warning { what, cure });
         report.add("runtime", CheckResult::bad("none", "install one"));
         report.add("ports", CheckResult::bad("taken", "take another"));
-        assert_eq!(report.failed(), 1);
+        assert_eq!(report.failure_count(), 1);
         let text = report.to_string();
         assert_eq!(
             text.lines()
@@ -134,7 +134,7 @@ mod tests {
                 "→ take another"
             ]
         );
-        let lines = colored(&text);
+        let lines = color(&text);
         assert_eq!(lines.matches("\u{1b}[0m").count(), 3, "{lines}");
         assert!(lines.starts_with("\u{1b}[32m  ok \u{1b}[0m"), "{lines}");
         let plain = ["32", "33", "31", "0"].iter().fold(lines, |text, color| {

@@ -91,5 +91,5 @@ pub(super) fn edgecore_yaml(join: &Join, host: &Host, machine: &Machine) -> anyh
         set("modules.eventBus.mqttMode", json!(0))?;
         set("modules.eventBus.mqttServerInternal", json!(broker))?;
     }
-    Ok(config::relocated(&text, |usual| join.paths.in_root(usual))?)
+    Ok(config::relocate(&text, |usual| join.paths.in_root(usual))?)
 }

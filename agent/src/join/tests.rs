@@ -30,7 +30,7 @@ fn join(more: &str) -> Box<Join> {
     join
 }
 
-fn found(name: &str, driver: Option<CgroupDriver>) -> RuntimeInfo {
+fn runtime_info(name: &str, driver: Option<CgroupDriver>) -> RuntimeInfo {
     RuntimeInfo {
         name: name.into(),
         version: "1.0".into(),
@@ -44,7 +44,7 @@ fn found(name: &str, driver: Option<CgroupDriver>) -> RuntimeInfo {
 fn machine(driver: Option<CgroupDriver>, broker: Broker) -> Machine {
     let endpoint = "unix:///run/x.sock".to_owned();
     Machine {
-        runtimes: vec![(endpoint.clone(), Ok(found("x", driver)))],
+        runtimes: vec![(endpoint.clone(), Ok(runtime_info("x", driver)))],
         endpoint,
         broker,
         broker_port: if broker.is_broker() { 1883 } else { 1884 },
@@ -167,7 +167,7 @@ fn root_moves_every_path_of_the_configuration() {
 #[test]
 fn machine_with_a_simulated_runtime_evicts_nothing_unless_configured() {
     let of = |name: &str| Machine {
-        runtimes: vec![("unix:///run/x.sock".into(), Ok(found(name, None)))],
+        runtimes: vec![("unix:///run/x.sock".into(), Ok(runtime_info(name, None)))],
         ..machine(None, Broker::None)
     };
     let real = config(&join(""), &of("containerd")).edged;
@@ -245,12 +245,12 @@ fn a_runtime_must_answer_and_be_the_only_one() {
     let root = directory.path().display();
     let of = |runtimes| runtime_check(&format!("--root {root} --runtime-endpoint /a"), runtimes);
     assert!(matches!(
-        of(vec![("unix:///a", Ok(found("x", None)))]),
+        of(vec![("unix:///a", Ok(runtime_info("x", None)))]),
         CheckResult::Passed(_)
     ));
     let broken = RuntimeInfo {
         network: Some("cni config uninitialized".into()),
-        ..found("x", None)
+        ..runtime_info("x", None)
     };
     assert!(
         matches!(of(vec![("unix:///a", Ok(broken))]), CheckResult::Remark(what) if what.contains("CNI"))
@@ -261,8 +261,8 @@ fn a_runtime_must_answer_and_be_the_only_one() {
     let silent = RuntimeInfoError::NoAnswer("refused".into());
     assert!(cure(of(vec![("unix:///a", Err(silent))])).contains("start it"));
     let two = vec![
-        ("unix:///a", Ok(found("x", None))),
-        ("unix:///b", Ok(found("y", None))),
+        ("unix:///a", Ok(runtime_info("x", None))),
+        ("unix:///b", Ok(runtime_info("y", None))),
     ];
     assert!(cure(of(two)).contains("--runtime-endpoint"));
 }
@@ -344,7 +344,7 @@ async fn a_runtime_with_pods_of_another_agent_is_refused_and_a_second_agent_name
     let own = format!("--root {root} --runtime-endpoint /a");
     let others = || RuntimeInfo {
         pods: ["shop/web".to_owned()].into(),
-        ..found("x", None)
+        ..runtime_info("x", None)
     };
     let taken = runtime_check(&own, vec![("unix:///a", Ok(others()))]);
     assert!(

@@ -56,9 +56,9 @@ impl DeviceObjects {
     }
 
     /// Returns the ids of the objects of a kind that are stored but cannot be read.
-    pub fn damaged(&self, kind: DeviceObject) -> BTreeSet<DeviceId> {
+    pub fn damaged_ids(&self, kind: DeviceObject) -> BTreeSet<DeviceId> {
         let resource = resource(&kind.resource_type());
-        let damaged = self.0.damaged().now();
+        let damaged = self.0.damaged_objects().now();
         let of_kind = damaged.keys().filter(|key| key.resource == resource);
         of_kind
             .filter_map(|key| DeviceId::new(&key.namespace, &key.name))

@@ -40,7 +40,7 @@ pub(super) struct CompletenessTracker {
 
 impl CompletenessTracker {
     pub(super) fn new(desired: Desired, link: watch::Receiver<Link>) -> (Self, PodsComplete) {
-        let (publisher, handle) = PodsComplete::new(desired.damaged());
+        let (publisher, handle) = PodsComplete::new(desired.damaged_objects());
         let tracker = Self {
             desired,
             link,
@@ -98,7 +98,7 @@ impl CompletenessTracker {
                     None => std::future::pending().await,
                 }
             };
-            // Cancel-safe: each only shortens the wait for the next check, or ends it.
+            // cancel-safe: each only shortens the wait for the next check, or ends it.
             tokio::select! {
                 changed = self.link.changed() => if changed.is_err() { return Ok(false) },
                 () = over => {}

@@ -1,23 +1,20 @@
-//! Netlink messages about interfaces, addresses and routes. Pure, but for [`Kernel`], [`own_addresses`] and [`routes`].
+//! Netlink messages about interfaces, addresses and routes. Pure, but for [`Kernel`], [`own_networks`] and [`routes`].
 //!
 //! Source: netlink(7), rtnetlink(7), `linux/netlink.h`. Numbers are in the machine's byte order; messages and attributes begin at
 //! multiples of four.
 
 pub(crate) mod routes;
 
-use std::{
-    collections::BTreeSet,
-    net::IpAddr,
-    os::fd::{AsRawFd, OwnedFd},
-};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use componentbase::addresses::ip;
 use nix::{
     errno::Errno,
     ifaddrs::getifaddrs,
     sys::{
         socket::{
-            AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType,
-            SockaddrStorage, recv, sendto, setsockopt, socket, sockopt::ReceiveTimeout,
+            AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto,
+            setsockopt, socket, sockopt::ReceiveTimeout,
         },
         time::{TimeVal, TimeValLike},
     },
@@ -97,32 +94,8 @@ impl Kernel {
     }
 }
 
-/// Returns the addresses of this machine's interfaces.
-pub(crate) fn own_addresses() -> Result<BTreeSet<IpAddr>, Errno> {
-    addresses(|_| true)
-}
-
-/// Returns the addresses of an interface.
-pub(crate) fn addresses_of(interface: &str) -> Result<BTreeSet<IpAddr>, Errno> {
-    addresses(|name| name == interface)
-}
-
-fn addresses(is_wanted: impl Fn(&str) -> bool) -> Result<BTreeSet<IpAddr>, Errno> {
-    let wanted = getifaddrs()?.filter(|interface| is_wanted(&interface.interface_name));
-    let addresses = wanted.filter_map(|interface| {
-        let address = interface.address?;
-        let four = address.as_sockaddr_in().map(|four| four.ip().into());
-        four.or_else(|| address.as_sockaddr_in6().map(|six| six.ip().into()))
-    });
-    Ok(addresses.collect())
-}
-
 /// Returns the networks of this machine's addresses.
 pub(crate) fn own_networks() -> Result<Vec<Network>, Errno> {
-    let ip = |address: &SockaddrStorage| {
-        let four = address.as_sockaddr_in().map(|four| four.ip().into());
-        four.or_else(|| address.as_sockaddr_in6().map(|six| IpAddr::from(six.ip())))
-    };
     let networks = getifaddrs()?.filter_map(|interface| {
         let (address, mask) = (
             ip(interface.address.as_ref()?)?,
@@ -180,7 +153,7 @@ fn number(bytes: &[u8], at: usize) -> Option<[u8; 4]> {
 pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     // the values here are short
     let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
-    padded([&length.to_ne_bytes(), &kind.to_ne_bytes(), value].concat())
+    pad([&length.to_ne_bytes(), &kind.to_ne_bytes(), value].concat())
 }
 
 /// Parses the attributes in `bytes`.
@@ -214,7 +187,7 @@ pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
+fn pad(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
 }

@@ -224,7 +224,7 @@ impl Backlog {
     }
 
     /// Removes the oldest message after it was sent.
-    pub(super) fn sent(&mut self) {
+    pub(super) fn remove_sent(&mut self) {
         self.oldest.as_mut().and_then(VecDeque::pop_front);
     }
 

@@ -101,25 +101,25 @@ impl<T: Into<Item>> Outbox<T> {
     pub(crate) async fn run(&mut self) {
         while self.backlog.is_none() {
             if let Err(failure) = self.load().await {
-                self.failed(&failure).await;
+                self.log_failure(&failure).await;
             }
         }
         let mut is_fed = true;
         while is_fed || !self.sending.is_empty() || self.queue.len() > 0 {
             if let Err(failure) = self.begin().await {
-                self.failed(&failure).await;
+                self.log_failure(&failure).await;
             }
             self.measure();
             let (due, takes) = (self.due(), self.takes());
             tokio::select! {
                 biased;
                 // cancel-safe: the future is kept until it is done
-                sent = sent(&mut self.sending) => self.sent(sent),
+                sent = next_sent(&mut self.sending) => self.handle_sent(sent),
                 // cancel-safe: the state is read again
                 changed = self.link.changed() => if changed.is_err() { return },
                 () = wait(due) => {
                     if let Err(failure) = self.write_due().await {
-                        self.failed(&failure).await;
+                        self.log_failure(&failure).await;
                     }
                 }
                 // cancel-safe: nothing is taken unless this arm wins
@@ -272,7 +272,7 @@ impl<T: Into<Item>> Outbox<T> {
         Ok(waiting.map(|waiting| (Origin::Memory, waiting.item.message.clone())))
     }
 
-    fn sent(&mut self, (origin, sent): Sent) {
+    fn handle_sent(&mut self, (origin, sent): Sent) {
         // there was no connection: this message and all later ones are sent again
         if sent.is_err() {
             return self.resend_in_flight();
@@ -281,7 +281,7 @@ impl<T: Into<Item>> Outbox<T> {
             Origin::Disk => {
                 self.in_flight_from_disk = self.in_flight_from_disk.saturating_sub(1);
                 if let Some(backlog) = &mut self.backlog {
-                    backlog.sent();
+                    backlog.remove_sent();
                 }
             }
             Origin::Memory => {
@@ -336,7 +336,7 @@ impl<T: Into<Item>> Outbox<T> {
                 if self.in_flight_from_disk > 0 && !backlog.is_read() {
                     self.resend_in_flight();
                 }
-                self.dropped(dropped);
+                self.count_dropped(dropped);
             }
             Err(failure) => {
                 self.drop_oldest();
@@ -359,10 +359,10 @@ impl<T: Into<Item>> Outbox<T> {
         for _ in 0..over {
             self.queue.pop(now());
         }
-        self.dropped(over);
+        self.count_dropped(over);
     }
 
-    fn dropped(&mut self, count: usize) {
+    fn count_dropped(&mut self, count: usize) {
         if count == 0 {
             return;
         }
@@ -379,7 +379,7 @@ impl<T: Into<Item>> Outbox<T> {
         }
     }
 
-    async fn failed(&mut self, failure: &StoreError) {
+    async fn log_failure(&mut self, failure: &StoreError) {
         if let Some(times) = self.faults.count(&failure.to_string(), now()) {
             let (what, error) = (self.config.what, failure as &dyn std::error::Error);
             error!(
@@ -397,7 +397,7 @@ fn notify_stored(waiting: QueuedMessage) {
     }
 }
 
-async fn sent(sending: &mut FuturesOrdered<BoxFuture<'static, Sent>>) -> Sent {
+async fn next_sent(sending: &mut FuturesOrdered<BoxFuture<'static, Sent>>) -> Sent {
     match sending.next().await {
         Some(sent) => sent,
         None => std::future::pending().await,

@@ -114,13 +114,13 @@ impl Rig {
     }
 
     /// Returns the number of the next message that the cloud gets.
-    async fn heard(&self) -> usize {
+    async fn next_number(&self) -> usize {
         let message = within("a message to the cloud", self.line.next()).await;
         message.content.as_str().unwrap().parse().unwrap()
     }
 
     /// Returns the number and id of the next message that the cloud gets.
-    async fn asked(&self) -> (usize, String) {
+    async fn next_request(&self) -> (usize, String) {
         let message = within("a message to the cloud", self.line.next()).await;
         (
             message.content.as_str().unwrap().parse().unwrap(),
@@ -215,7 +215,7 @@ async fn messages_that_the_connection_takes_are_never_on_disk() {
     let before = rig.store.revision();
     for number in 0..1000 {
         rig.say(number);
-        assert_eq!(rig.heard().await, number);
+        assert_eq!(rig.next_number().await, number);
     }
     rig.until_stored(1000).await;
     assert_eq!(rig.store.revision(), before, "nothing was written");
@@ -237,7 +237,7 @@ async fn waiting_messages_survive_and_are_sent_in_order() {
     (100..150).for_each(|number| rig.say(number));
     rig.line.up();
     for number in 0..150 {
-        assert_eq!(rig.heard().await, number);
+        assert_eq!(rig.next_number().await, number);
     }
     eventually("nothing is on disk", async || match rig.on_disk().await {
         (0, 0) => Ok(()),
@@ -257,7 +257,7 @@ async fn a_short_break_of_the_link_writes_nothing() {
         (before, 0)
     );
     rig.line.up();
-    assert_eq!(rig.heard().await, 1);
+    assert_eq!(rig.next_number().await, 1);
     assert_eq!(rig.store.revision(), before);
 }
 
@@ -269,7 +269,7 @@ async fn a_shutdown_writes_waiting_messages_to_disk() {
     assert_eq!(rig.on_disk().await, (1, 7));
     rig.line.up();
     for number in 0..7 {
-        assert_eq!(rig.heard().await, number);
+        assert_eq!(rig.next_number().await, number);
     }
 }
 
@@ -283,7 +283,7 @@ async fn a_message_that_was_not_written_is_sent_again() {
     rig.line.down();
     assert_eq!(rig.on_stored.load(Ordering::SeqCst), 0);
     rig.line.up();
-    assert_eq!(rig.heard().await, 1);
+    assert_eq!(rig.next_number().await, 1);
     rig.until_stored(1).await;
     pass(2 * FLUSH_AFTER).await;
     assert!(rig.hears_nothing(), "once is enough");
@@ -299,7 +299,7 @@ async fn the_oldest_are_dropped_where_there_are_too_many() {
     assert_eq!(rig.on_disk().await.1, LIMITS.messages);
     rig.line.up();
     for number in 500 - LIMITS.messages..500 {
-        assert_eq!(rig.heard().await, number);
+        assert_eq!(rig.next_number().await, number);
     }
 }
 
@@ -313,7 +313,7 @@ async fn a_newer_message_takes_the_place_of_one_with_its_key() {
     rig.until_taken().await;
     rig.line.up();
     for number in [0, 3, 2] {
-        assert_eq!(rig.heard().await, number);
+        assert_eq!(rig.next_number().await, number);
     }
 }
 
@@ -337,7 +337,7 @@ async fn a_chunk_that_cannot_be_read_holds_up_nothing() {
     let mut rig = rig.again().await;
     rig.line.up();
     rig.say(9);
-    assert_eq!(rig.heard().await, 9);
+    assert_eq!(rig.next_number().await, 9);
 }
 
 #[tokio::test(start_paused = true)]
@@ -356,7 +356,7 @@ async fn more_than_the_connection_takes_is_on_disk_meanwhile_and_none_comes_twic
     rig.line.up();
     (150..170).for_each(|number| rig.say(number));
     for number in 0..170 {
-        assert_eq!(rig.heard().await, number);
+        assert_eq!(rig.next_number().await, number);
     }
     pass(2 * FLUSH_AFTER).await;
     assert!(rig.hears_nothing());
@@ -369,7 +369,7 @@ async fn unanswered_messages_are_sent_again_under_the_same_id() {
     (0..10).for_each(|number| rig.say(number));
     let mut ids = Vec::new();
     for number in 0..AT_ONCE {
-        let (heard, id) = rig.asked().await;
+        let (heard, id) = rig.next_request().await;
         assert_eq!(heard, number);
         ids.push(id);
     }
@@ -380,7 +380,7 @@ async fn unanswered_messages_are_sent_again_under_the_same_id() {
     rig.line.down();
     rig.line.up();
     for number in 2..10 {
-        let (heard, id) = rig.asked().await;
+        let (heard, id) = rig.next_request().await;
         assert_eq!(heard, number);
         assert!(
             ids.get(number).is_none_or(|before| *before == id),
@@ -396,14 +396,14 @@ async fn one_that_is_never_answered_is_sent_until_it_is_and_nothing_overtakes_it
     let mut rig = Rig::answered(MemoryStore::new());
     rig.line.up();
     (0..6).for_each(|number| rig.say(number));
-    let (_, first) = rig.asked().await;
+    let (_, first) = rig.next_request().await;
     for _ in 1..AT_ONCE {
-        let (_, id) = rig.asked().await;
+        let (_, id) = rig.next_request().await;
         rig.answer(&id).await;
     }
     // after the cloud's timeout
     for number in 0..6 {
-        let (heard, id) = rig.asked().await;
+        let (heard, id) = rig.next_request().await;
         assert_eq!(heard, number);
         assert!(number > 0 || id == first);
         rig.answer(&id).await;
@@ -419,13 +419,13 @@ async fn messages_from_disk_are_answered_in_order() {
     rig.until_on_disk(ALL).await;
     rig.line.up();
     for number in 0..ALL {
-        let (heard, id) = rig.asked().await;
+        let (heard, id) = rig.next_request().await;
         assert_eq!(heard, number);
         rig.answer(&id).await;
     }
     rig.until_on_disk(0).await;
     rig.say(ALL);
-    assert_eq!(rig.asked().await.0, ALL);
+    assert_eq!(rig.next_request().await.0, ALL);
 }
 
 #[tokio::test(start_paused = true)]
@@ -435,7 +435,7 @@ async fn messages_in_flight_at_shutdown_are_sent_first_by_the_next_run() {
     (0..AT_ONCE).for_each(|number| rig.say(number));
     let mut ids = Vec::new();
     for _ in 0..AT_ONCE {
-        ids.push(rig.asked().await.1);
+        ids.push(rig.next_request().await.1);
     }
     // more than may wait in memory: they are written to disk, after those that are being sent
     (AT_ONCE..100).for_each(|number| rig.say(number));
@@ -445,7 +445,7 @@ async fn messages_in_flight_at_shutdown_are_sent_first_by_the_next_run() {
     let mut rig = Rig::answered(rig.store);
     rig.line.up();
     for number in 0..100 {
-        let (heard, id) = rig.asked().await;
+        let (heard, id) = rig.next_request().await;
         assert_eq!(heard, number);
         assert!(
             ids.get(number).is_none_or(|before| *before == id),
@@ -479,7 +479,7 @@ async fn a_message_whose_publisher_waits_is_on_disk_at_once_without_a_connection
     let mut rig = Rig::answered(rig.store);
     rig.line.up();
     for number in 0..200 {
-        let (heard, id) = rig.asked().await;
+        let (heard, id) = rig.next_request().await;
         assert_eq!(heard, number);
         rig.answer(&id).await;
     }
@@ -498,7 +498,7 @@ async fn a_burst_is_stored_although_the_cloud_is_slow_and_is_sent_once_and_in_or
     assert_eq!(rig.on_disk().await.1, ALL);
     let mut heard = std::collections::BTreeMap::new();
     while heard.len() < ALL {
-        let (number, id) = rig.asked().await;
+        let (number, id) = rig.next_request().await;
         assert!(
             heard
                 .insert(number, id.clone())
@@ -524,7 +524,7 @@ async fn a_few_messages_whose_publishers_wait_are_sent_without_the_disk() {
     for round in 0..50 {
         (0..AT_ONCE).for_each(|number| rig.say(round * AT_ONCE + number));
         for number in 0..AT_ONCE {
-            let (heard, id) = rig.asked().await;
+            let (heard, id) = rig.next_request().await;
             assert_eq!(heard, round * AT_ONCE + number);
             rig.answer(&id).await;
         }

@@ -129,7 +129,7 @@ pub(super) fn remove_empty_folders(config: &Config, path: &Path, root: &Path) {
 }
 
 /// Returns what stays on purpose, and how to remove it.
-pub(super) fn left(config: &Config) -> Vec<String> {
+pub(super) fn remaining_items(config: &Config) -> Vec<String> {
     let name = &config.node.name;
     let mut all = vec![
         format!("the Node in the cloud; delete it with `kubectl delete node {name}`"),

@@ -102,7 +102,7 @@ async fn reset_machine(
     }
     let lock = stop_agent(&config, out).await?;
     let left = pods(reset, &config, out).await?;
-    writeln!(out, "Stopped pods: {}.", listed(&left.pods))?;
+    writeln!(out, "Stopped pods: {}.", format_list(&left.pods))?;
     if !left.failed.is_empty() {
         report_failed(&left.failed, out)?;
         writeln!(
@@ -123,7 +123,7 @@ async fn reset_machine(
     files::remove_empty_folders(&config, &path, &reset.paths.in_root(""));
     report_failed(&failed, out)?;
     writeln!(out, "Kept:")?;
-    for what in files::left(&config) {
+    for what in files::remaining_items(&config) {
         writeln!(out, "  {what}")?;
     }
     Ok(if failed.is_empty() {
@@ -164,7 +164,7 @@ fn report_failed(failed: &[String], out: &mut impl Write) -> std::io::Result<()>
         .try_for_each(|what| writeln!(out, "failed to remove {what}"))
 }
 
-fn listed(pods: &BTreeSet<String>) -> String {
+fn format_list(pods: &BTreeSet<String>) -> String {
     if pods.is_empty() {
         "none".to_owned()
     } else {
@@ -183,7 +183,7 @@ fn configuration(reset: &Reset, path: &Path, out: &mut impl Write) -> anyhow::Re
         Err(_) => {}
     }
     let host = Host::detect();
-    let text = config::relocated(&config::minimal_config(&host), |usual| {
+    let text = config::relocate(&config::minimal_config(&host), |usual| {
         reset.paths.in_root(usual)
     })?;
     Ok(config::parse(path, &text, None, &host).map_err(one_line)?.0)

@@ -57,7 +57,7 @@ fn node(root: &Path) -> BTreeSet<PathBuf> {
     let config = root.join("etc/kubeedge/config/edgecore.yaml");
     fs::create_dir_all(config.parent().unwrap()).unwrap();
     let text = config::minimal_config(&Host::detect());
-    let text = config::relocated(&text, |usual| root.join(usual.trim_start_matches('/'))).unwrap();
+    let text = config::relocate(&text, |usual| root.join(usual.trim_start_matches('/'))).unwrap();
     let endpoint = serde_json::json!(format!("unix://{}/none.sock", root.display()));
     let key = "modules.edged.tailoredKubeletConfig.containerRuntimeEndpoint";
     let text = config::fill(&text, key, &endpoint).unwrap();
@@ -70,7 +70,7 @@ fn node(root: &Path) -> BTreeSet<PathBuf> {
     of_others.map(|path| root.join(path)).into()
 }
 
-fn done(reset: &Reset, answer: &str) -> (anyhow::Result<ExitCode>, String) {
+fn run_reset(reset: &Reset, answer: &str) -> (anyhow::Result<ExitCode>, String) {
     let mut out = Vec::new();
     let done = run(reset, &mut answer.as_bytes(), &mut out);
     (done, String::from_utf8(out).unwrap())
@@ -84,7 +84,7 @@ fn files_of_edgecore_are_not_touched() {
     fs::remove_file(data.join("outrigger.db")).unwrap();
     fs::write(data.join("edgecore.db"), "").unwrap();
     let before = files(directory.path());
-    let (refused, _) = done(&reset(directory.path(), "--force --without-runtime"), "");
+    let (refused, _) = run_reset(&reset(directory.path(), "--force --without-runtime"), "");
     assert!(
         refused
             .unwrap_err()
@@ -101,12 +101,12 @@ fn the_agents_files_are_removed_and_all_others_stay() {
     let before = files(directory.path());
     // the answer is not yes
     for answer in ["", "n\n", "what\n"] {
-        let (refused, _) = done(&reset(directory.path(), ""), answer);
+        let (refused, _) = run_reset(&reset(directory.path(), ""), answer);
         assert!(format!("{:#}", refused.unwrap_err()).contains("--force"));
     }
     assert_eq!(files(directory.path()), before);
     // containers would be left
-    let (refused, said) = done(&reset(directory.path(), ""), "y\n");
+    let (refused, said) = run_reset(&reset(directory.path(), ""), "y\n");
     assert!(
         format!("{:#}", refused.unwrap_err()).contains("--without-runtime"),
         "{said}"
@@ -116,7 +116,7 @@ fn the_agents_files_are_removed_and_all_others_stay() {
         .filter(|path| path.ends_with("outrigger.db"))
         .collect::<Vec<_>>();
     assert!(database[0].exists());
-    let (code, said) = done(&reset(directory.path(), "--force --without-runtime"), "");
+    let (code, said) = run_reset(&reset(directory.path(), "--force --without-runtime"), "");
     assert_eq!(
         format!("{:?}", code.unwrap()),
         format!("{:?}", ExitCode::SUCCESS),
@@ -136,7 +136,7 @@ fn the_agents_files_are_removed_and_all_others_stay() {
         !directory.path().join("var/lib/kubeedge").exists(),
         "an empty folder is left"
     );
-    let (code, said) = done(&reset(directory.path(), ""), "");
+    let (code, said) = run_reset(&reset(directory.path(), ""), "");
     assert!(code.is_ok() && said.contains("Nothing to remove"), "{said}");
 }
 
@@ -186,7 +186,7 @@ fn an_incomplete_reset_can_be_repeated() {
         nothing,
     )
     .unwrap();
-    let first = done(&reset(directory.path(), "--force --without-runtime"), "");
+    let first = run_reset(&reset(directory.path(), "--force --without-runtime"), "");
     let config = directory
         .path()
         .join("etc/kubeedge/config/edgecore.yaml")
@@ -202,7 +202,7 @@ fn an_incomplete_reset_can_be_repeated() {
         said.contains("Read-only file system") && said.contains("7d0c") && config,
         "{said}"
     );
-    let (code, said) = done(&reset(directory.path(), "--force --without-runtime"), "");
+    let (code, said) = run_reset(&reset(directory.path(), "--force --without-runtime"), "");
     assert_eq!(
         format!("{:?}", code.unwrap()),
         format!("{:?}", ExitCode::SUCCESS),

@@ -71,12 +71,12 @@ impl Client {
         let too_many = notify_too_many_interim(&mut request);
         let answer = tokio::select! {
             biased;
-            // cancel-safe, both: the call ends with whichever wins
+            // cancel-safe: the call ends with whichever wins
             () = too_many.notified() => {
                 let why = format!("the service at port {port} gave more than {MAX_INTERIM_RESPONSES} interim answers (1xx)");
                 return Err(CallError::new(StatusCode::BAD_GATEWAY, why));
             }
-            answer = self.0.request(request) => answer.map_err(|error| failed(port, &error))?,
+            answer = self.0.request(request) => answer.map_err(|error| call_error(port, &error))?,
         };
         read(port, answer, large).await
     }
@@ -123,7 +123,7 @@ async fn read(
 }
 
 /// Converts an error of the client to one for the caller.
-fn failed(port: u16, error: &legacy::Error) -> CallError {
+fn call_error(port: u16, error: &legacy::Error) -> CallError {
     if error.is_connect() {
         let why = format!(
             "nothing answers at port {port} of this node; start the service, or correct service_port"

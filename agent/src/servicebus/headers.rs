@@ -83,7 +83,7 @@ fn drop_hop_by_hop(headers: &mut HeaderMap) {
 mod tests {
     use super::*;
 
-    fn written(all: &[(&str, &[&str])]) -> Headers {
+    fn build_headers(all: &[(&str, &[&str])]) -> Headers {
         let owned = |values: &[&str]| values.iter().map(|&value| value.to_owned()).collect();
         all.iter()
             .map(|(name, values)| ((*name).to_owned(), owned(values)))
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn headers_of_the_connection_stay_there() {
-        let headers = of_call(&written(&[
+        let headers = of_call(&build_headers(&[
             ("Accept", &["a", "b"]),
             ("Connection", &["close, X-Own"]),
             ("X-Own", &["1"]),
@@ -125,7 +125,10 @@ mod tests {
             ("A", &[&long]),
             ("A", &many),
         ] {
-            assert!(of_call(&written(&[(name, values)])).is_err(), "{name:?}");
+            assert!(
+                of_call(&build_headers(&[(name, values)])).is_err(),
+                "{name:?}"
+            );
         }
     }
 
@@ -145,7 +148,7 @@ mod tests {
         headers.append("x-b", HeaderValue::from_bytes(b"\xc3\xa4").unwrap());
         assert_eq!(
             of_answer(&headers),
-            written(&[("Content-Type", &["a/b"]), ("X-B", &["1", "ä"])])
+            build_headers(&[("Content-Type", &["a/b"]), ("X-B", &["1", "ä"])])
         );
     }
 }

@@ -33,11 +33,11 @@ impl ServiceBusMetrics {
         *self.shares.lock() = Some(shares);
     }
 
-    pub(super) fn answered(&self) {
+    pub(super) fn count_answer(&self) {
         self.answered.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn refused(&self, status: StatusCode) {
+    pub(super) fn count_refused(&self, status: StatusCode) {
         *self.refused.lock().entry(status.as_u16()).or_default() += 1;
     }
 

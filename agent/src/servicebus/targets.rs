@@ -62,7 +62,12 @@ impl Targets {
         let (is_known, count, meant) = {
             let known = self.known.read();
             let is_known = known.contains(url);
-            let of_cloudcore = || known.iter().find(|one| joined(one) == joined(url)).cloned();
+            let of_cloudcore = || {
+                known
+                    .iter()
+                    .find(|one| path_join(one) == path_join(url))
+                    .cloned()
+            };
             let meant = if on || is_known { None } else { of_cloudcore() };
             (is_known, known.len(), meant)
         };
@@ -85,7 +90,7 @@ impl Targets {
 }
 
 /// Returns the form in which CloudCore removes a URL, that of Go's `path.Join`: `http:/host/a`.
-fn joined(url: &str) -> String {
+fn path_join(url: &str) -> String {
     url.split('/')
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()

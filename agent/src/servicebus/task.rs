@@ -96,7 +96,7 @@ impl Task {
         let _end = serving.clone().drop_guard();
         let serve = server::run(handler.clone(), tls.as_ref(), listens, serving);
         tokio::select! {
-            // cancel-safe, all: a call without an answer ends by its caller's timeout
+            // cancel-safe: a call without an answer ends by its caller's timeout
             () = shutdown.cancelled() => {}
             ((), ()) = async { tokio::join!(serve, listen(messages, handler, runner, heartbeat)) } => {}
         }
@@ -125,7 +125,7 @@ async fn listen(
     loop {
         let rest = heartbeat.idle();
         let message = tokio::select! {
-            // cancel-safe, both: nothing is taken unless the arm wins
+            // cancel-safe: nothing is taken unless the arm wins
             message = messages.next(), if calls.len() < MAX_TASKS => message,
             Some(ended) = calls.join_next() => {
                 if let Err(failure) = ended {
@@ -235,7 +235,7 @@ async fn execute_call(runner: Arc<CallRunner>, header: Header, admitted: Admitte
     };
     match timeout(patience, called).await {
         Ok(Ok((answer, _large_answer))) => {
-            runner.metrics.answered();
+            runner.metrics.count_answer();
             runner.send(&header, call::message(answer)).await;
         }
         Ok(Err(refused)) => refuse(runner.clone(), header, refused).await,
@@ -259,6 +259,6 @@ async fn refuse(runner: Arc<CallRunner>, header: Header, refused: CallError) {
         reason = refused.why,
         "call of the cloud rejected"
     );
-    runner.metrics.refused(refused.status);
+    runner.metrics.count_refused(refused.status);
     runner.send(&header, call::error_message(&refused)).await;
 }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::roles::{GROUP, listed, selects};
+use super::roles::{GROUP, list, selects};
 use crate::Server;
 use kubeapi::{
     object::{
@@ -21,11 +21,11 @@ const MAX_ROUNDS: usize = 8;
 /// Updates all aggregated roles. What does not settle (two roles that select each other) is left to the next write.
 pub(crate) async fn refresh(api: &Server) -> Result<(), StatusError> {
     for _ in 0..MAX_ROUNDS {
-        let roles = listed(api, "clusterroles", None).await?;
+        let roles = list(api, "clusterroles", None).await?;
         let resource = Resource::new(GROUP, "clusterroles");
         if api
             .store()
-            .damaged()
+            .damaged_objects()
             .now()
             .keys()
             .any(|key| key.resource == resource)
@@ -33,7 +33,7 @@ pub(crate) async fn refresh(api: &Server) -> Result<(), StatusError> {
             // the rules of a damaged role are not known: those that were aggregated of it stay
             break;
         }
-        let writes = changed(&roles);
+        let writes = changed_roles(&roles);
         if writes.is_empty() {
             break;
         }
@@ -49,7 +49,7 @@ pub(crate) async fn refresh(api: &Server) -> Result<(), StatusError> {
 }
 
 /// Returns the roles whose rules have changed. `roles` is in the order of names.
-fn changed(roles: &[Value]) -> Vec<Write> {
+fn changed_roles(roles: &[Value]) -> Vec<Write> {
     let writes = roles.iter().filter_map(|role| {
         let selectors = items(role, "/aggregationRule/clusterRoleSelectors");
         if selectors.is_empty() {

@@ -20,7 +20,7 @@ pub(crate) async fn decide(
     if !api.enforces_rbac() || is_node(caller) {
         return Ok(None);
     }
-    granted(api, caller, wanted).await
+    granting_binding(api, caller, wanted).await
 }
 
 /// Reports whether the caller is a node; nodes may use CloudHub only.
@@ -29,7 +29,7 @@ pub(super) fn is_node(caller: &Identity) -> bool {
 }
 
 /// Returns the stored binding that grants the request.
-pub(super) async fn granted(
+pub(super) async fn granting_binding(
     api: &Server,
     caller: &Identity,
     wanted: &Attributes,

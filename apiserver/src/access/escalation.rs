@@ -38,7 +38,7 @@ pub(crate) async fn check(
     let wanted = match builtin {
         Builtin::Role | Builtin::ClusterRole => {
             // a create names no object in its path, and therefore is not allowed by rules with `resourceNames`
-            asked(
+            attributes(
                 "escalate",
                 &call.target.kind.plural,
                 namespace,
@@ -48,7 +48,7 @@ pub(crate) async fn check(
         Builtin::RoleBinding | Builtin::ClusterRoleBinding => {
             let is_role = text_or_empty(new, "/roleRef/kind") == "Role";
             let plural = if is_role { "roles" } else { "clusterroles" };
-            asked(
+            attributes(
                 "bind",
                 plural,
                 namespace,
@@ -96,7 +96,7 @@ pub(crate) async fn check(
     let (user, groups) = (&caller.user, &caller.groups);
     refused(&format!(
         "user {user:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-        quoted(groups),
+        quote(groups),
         missing.into_iter().collect::<Vec<_>>().join("\n")
     ))
 }
@@ -129,7 +129,7 @@ fn holds_everything(held: &[Value]) -> bool {
     missing(held, &everything).is_empty()
 }
 
-fn asked(verb: &str, resource: &str, namespace: &str, name: &str) -> Attributes {
+fn attributes(verb: &str, resource: &str, namespace: &str, name: &str) -> Attributes {
     Attributes {
         verb: verb.to_owned(),
         group: roles::GROUP.to_owned(),
@@ -152,10 +152,10 @@ fn missing(held: &[Value], given: &[Value]) -> BTreeSet<String> {
     }
     let text = |((place, _), verbs): ((SingleRule, Option<String>), Vec<String>)| {
         let named = |(field, value): &(&str, String)| {
-            format!("{field}:{}", quoted(std::slice::from_ref(value)))
+            format!("{field}:{}", quote(std::slice::from_ref(value)))
         };
         let mut parts: Vec<_> = place.iter().map(named).collect();
-        parts.push(format!("Verbs:{}", quoted(&verbs)));
+        parts.push(format!("Verbs:{}", quote(&verbs)));
         format!("{{{}}}", parts.join(", "))
     };
     missing.into_iter().map(text).collect()
@@ -228,7 +228,7 @@ fn covers(rule: &Value, place: &[(&str, String)], verb: &str) -> bool {
 }
 
 /// Formats a list of texts as Go's `%q`.
-fn quoted(texts: &[String]) -> String {
+fn quote(texts: &[String]) -> String {
     let texts: Vec<_> = texts.iter().map(|text| format!("{text:?}")).collect();
     format!("[{}]", texts.join(" "))
 }

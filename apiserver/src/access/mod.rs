@@ -5,7 +5,7 @@ use http::request::Parts;
 use crate::Server;
 use kubeapi::{
     Identity,
-    access::{attributes::Attributes, wanted},
+    access::{attributes::Attributes, request_attributes},
     request::{path::RequestPath, review_kind::ReviewKind},
     status::StatusError,
 };
@@ -39,7 +39,7 @@ pub(crate) async fn admit(
     if caller.is_master() {
         return Ok(caller);
     }
-    let wanted = wanted(parts, place);
+    let wanted = request_attributes(parts, place);
     if asks_about_itself(api, &caller, place) {
         return Ok(caller);
     }

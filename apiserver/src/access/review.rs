@@ -5,7 +5,7 @@ use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    decision::{decide, granted, is_node},
+    decision::{decide, granting_binding, is_node},
     roles, tokens,
 };
 use crate::Server;
@@ -33,14 +33,15 @@ pub(crate) async fn answer(
         caller,
         parts,
     } = request;
-    if parts.method != Method::POST || (review.namespaced() && namespace.is_empty()) {
+    if parts.method != Method::POST || (review.is_namespaced() && namespace.is_empty()) {
         return Err(StatusError::method_not_allowed());
     }
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     verbs::check_create_options(&query)?;
     let (mut question, warnings) = decode_body(
         RequestType::of_review(review),
-        (&parts.headers, &body),
+        &parts.headers,
+        &body,
         &query,
     )?;
     check_namespace(review, namespace, &mut question)?;
@@ -102,7 +103,7 @@ fn check_namespace(
     namespace: &str,
     question: &mut Value,
 ) -> Result<(), StatusError> {
-    if !review.namespaced() {
+    if !review.is_namespaced() {
         return Ok(());
     }
     let own = text_or_empty(question, "/metadata/namespace");
@@ -215,7 +216,7 @@ async fn access(api: &Server, who: &Identity, question: &Value) -> Result<Value,
     };
     // nodes do not get in here; CloudHub asks what it may do for them
     let reason = if is_node(who) {
-        granted(api, who, &wanted).await?
+        granting_binding(api, who, &wanted).await?
     } else {
         decide(api, who, &wanted).await?
     };

@@ -31,9 +31,9 @@ pub(super) async fn grants(
     namespace: &str,
 ) -> Result<Vec<Grant>, StatusError> {
     let mut grants = Vec::new();
-    let mut bindings = listed(api, "clusterrolebindings", None).await?;
+    let mut bindings = list(api, "clusterrolebindings", None).await?;
     if !namespace.is_empty() {
-        bindings.extend(listed(api, "rolebindings", Some(namespace)).await?);
+        bindings.extend(list(api, "rolebindings", Some(namespace)).await?);
     }
     for binding in bindings {
         let own = text_or_empty(&binding, "/metadata/namespace");
@@ -116,7 +116,7 @@ pub(super) fn selects(selector: &Value, object: &Value) -> bool {
 }
 
 /// Lists the roles or bindings of a collection in the order of their names.
-pub(super) async fn listed(
+pub(super) async fn list(
     api: &Server,
     plural: &str,
     namespace: Option<&str>,

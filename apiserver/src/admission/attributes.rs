@@ -60,7 +60,8 @@ impl Attributes {
         call: &Call,
         target: &Target,
         operation: Operation,
-        (old, object): (Option<&Value>, Option<&Value>),
+        old: Option<&Value>,
+        object: Option<&Value>,
     ) -> Self {
         let caller = call.caller.clone().unwrap_or_else(Identity::master);
         let dry_run = call.query.dry_run();
@@ -164,7 +165,7 @@ impl Attributes {
     }
 
     /// Returns the labels that an object selector is matched against: of the new and of the old object.
-    pub(super) fn labelled(&self) -> impl Iterator<Item = &Value> {
+    pub(super) fn label_sets(&self) -> impl Iterator<Item = &Value> {
         [&*self.object, &*self.old]
             .into_iter()
             .filter(|object| object.is_object())

@@ -45,7 +45,7 @@ pub(super) fn compile(
             text_or_empty(condition, "/name"),
             text_or_empty(condition, "/expression"),
         );
-        match compiled(source, variables, &[Decl::Bool], "must evaluate to bool") {
+        match compile_expression(source, variables, &[Decl::Bool], "must evaluate to bool") {
             Ok(program) => conditions.push(Condition {
                 name: name.to_owned(),
                 program,
@@ -61,7 +61,7 @@ pub(super) fn compile(
 ///
 /// # Errors
 /// What is wrong with it; `None` where there is none.
-pub(super) fn compiled(
+pub(super) fn compile_expression(
     source: &str,
     variables: &[(&str, Decl)],
     wanted: &[Decl],

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{
     conditions::{self, Condition},
     policy::compile::Programs,
-    variables::declared,
+    variables::declarations,
 };
 use kubeapi::object::{items, text, text_or_empty};
 
@@ -70,7 +70,7 @@ pub(crate) struct ConfigurationCache {
 
 impl ConfigurationCache {
     /// Returns the cached configuration, unless one of its objects has been written since.
-    pub(super) fn known(&self) -> Option<Arc<Configuration>> {
+    pub(super) fn current(&self) -> Option<Arc<Configuration>> {
         self.known.lock().clone()
     }
 
@@ -95,7 +95,7 @@ impl ConfigurationCache {
 }
 
 /// Compiles the objects of these kinds.
-pub(super) fn compiled(
+pub(super) fn compile(
     policies: Vec<Value>,
     bindings: &[Value],
     (validating, mutating): (&[Value], &[Value]),
@@ -107,7 +107,7 @@ pub(super) fn compiled(
             binding.get("spec").cloned().unwrap_or_default(),
         );
         by_policy
-            .entry(bound(binding).to_owned())
+            .entry(policy_name(binding).to_owned())
             .or_default()
             .push(named);
     }
@@ -135,7 +135,7 @@ fn webhooks(configurations: &[Value]) -> Vec<Webhook> {
         .iter()
         .flat_map(|configuration| items(configuration, "/webhooks"));
     let webhook = |spec: &Value| {
-        let (conditions, causes) = conditions::compile(spec, "", &declared(false));
+        let (conditions, causes) = conditions::compile(spec, "", &declarations(false));
         Webhook {
             name: text_or_empty(spec, "/name").to_owned(),
             conditions: Arc::new(conditions),
@@ -147,6 +147,6 @@ fn webhooks(configurations: &[Value]) -> Vec<Webhook> {
 }
 
 /// Returns the name of the policy that a binding refers to.
-fn bound(binding: &Value) -> &str {
+fn policy_name(binding: &Value) -> &str {
     text_or_empty(binding, "/spec/policyName")
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::configuration::{Configuration, compiled};
+use super::configuration::{Configuration, compile};
 use crate::{Server, blocking};
 use kubeapi::{object::text_or_empty, registry::Builtin, status::StatusError};
 use objectstore::{Page, Scope};
@@ -12,16 +12,16 @@ use objectstore::{Page, Scope};
 /// Returns the policies and webhooks in force.
 pub(super) async fn current(api: &Server) -> Result<Arc<Configuration>, StatusError> {
     let loaded = api.admission_configuration();
-    if let Some(known) = loaded.known() {
+    if let Some(known) = loaded.current() {
         return Ok(known);
     }
     let before = loaded.changes();
-    let policies = stored(api, Builtin::ValidatingAdmissionPolicy).await?;
-    let bindings = stored(api, Builtin::ValidatingAdmissionPolicyBinding).await?;
-    let validating = stored(api, Builtin::ValidatingWebhookConfiguration).await?;
-    let mutating = stored(api, Builtin::MutatingWebhookConfiguration).await?;
+    let policies = list_stored(api, Builtin::ValidatingAdmissionPolicy).await?;
+    let bindings = list_stored(api, Builtin::ValidatingAdmissionPolicyBinding).await?;
+    let validating = list_stored(api, Builtin::ValidatingWebhookConfiguration).await?;
+    let mutating = list_stored(api, Builtin::MutatingWebhookConfiguration).await?;
     let is_empty = policies.is_empty() && validating.is_empty() && mutating.is_empty();
-    let compile = move || compiled(policies, &bindings, (&validating, &mutating));
+    let compile = move || compile(policies, &bindings, (&validating, &mutating));
     let read = Arc::new(if is_empty {
         Configuration::default()
     } else {
@@ -32,7 +32,7 @@ pub(super) async fn current(api: &Server) -> Result<Arc<Configuration>, StatusEr
 }
 
 /// Reads the objects of a kind, by name.
-async fn stored(api: &Server, builtin: Builtin) -> Result<Vec<Value>, StatusError> {
+async fn list_stored(api: &Server, builtin: Builtin) -> Result<Vec<Value>, StatusError> {
     let registry = api.registry();
     let Some(kind) = registry.of(builtin) else {
         return Ok(Vec::new());

@@ -65,7 +65,7 @@ fn selects_namespace(
     };
     Ok(if attributes.is_namespace() {
         attributes
-            .labelled()
+            .label_sets()
             .next()
             .is_some_and(|object| selection.matches(object))
     } else if attributes.kind.namespaced {
@@ -80,7 +80,7 @@ fn selects_object(spec: &Value, attributes: &Attributes) -> Result<bool, String>
         return Ok(true);
     };
     Ok(attributes
-        .labelled()
+        .label_sets()
         .any(|object| selection.matches(object)))
 }
 

@@ -121,10 +121,10 @@ pub(crate) async fn mutate(
     } else {
         Operation::Create
     };
-    let attributes = attributes(call, target, operation, (old, Some(&new)));
+    let attributes = attributes(call, target, operation, old, Some(&new));
     let namespace = namespace(api, target).await?;
     let mut changed =
-        webhook::mutate(api, call, &configuration.mutating, (attributes, &namespace)).await?;
+        webhook::mutate(api, call, &configuration.mutating, attributes, &namespace).await?;
     if changed == new {
         return Ok(new);
     }
@@ -156,14 +156,14 @@ pub(crate) async fn review(
     new: &Value,
 ) -> Result<(), StatusError> {
     if is_reviewed(call, target) {
-        pod_security::review(api, call, target, (old, new)).await?;
+        pod_security::review(api, call, target, old, new).await?;
     }
     let operation = if old.is_some() {
         Operation::Update
     } else {
         Operation::Create
     };
-    judge(api, call, target, operation, (old, Some(new))).await
+    judge(api, call, target, operation, old, Some(new)).await
 }
 
 /// Reviews the deletion of `old` by policies and webhooks.
@@ -178,11 +178,11 @@ pub(crate) async fn review_deletion(
     }
     let configuration = load::current(api).await?;
     if !configuration.mutating.is_empty() {
-        let attributes = attributes(call, target, Operation::Delete, (Some(old), None));
+        let attributes = attributes(call, target, Operation::Delete, Some(old), None);
         let namespace = namespace(api, target).await?;
-        webhook::mutate(api, call, &configuration.mutating, (attributes, &namespace)).await?;
+        webhook::mutate(api, call, &configuration.mutating, attributes, &namespace).await?;
     }
-    judge(api, call, target, Operation::Delete, (Some(old), None)).await
+    judge(api, call, target, Operation::Delete, Some(old), None).await
 }
 
 /// Reviews the opening of a stream or proxy by policies and webhooks; `options` are its parameters, which cannot be changed.
@@ -190,11 +190,11 @@ pub(crate) async fn connect(api: &Server, call: &Call, options: &Value) -> Resul
     let target = &call.target;
     let configuration = load::current(api).await?;
     if !configuration.mutating.is_empty() {
-        let attributes = Attributes::of(call, target, Operation::Connect, (None, Some(options)));
+        let attributes = Attributes::of(call, target, Operation::Connect, None, Some(options));
         let namespace = namespace(api, target).await?;
-        webhook::mutate(api, call, &configuration.mutating, (attributes, &namespace)).await?;
+        webhook::mutate(api, call, &configuration.mutating, attributes, &namespace).await?;
     }
-    judge(api, call, target, Operation::Connect, (None, Some(options))).await
+    judge(api, call, target, Operation::Connect, None, Some(options)).await
 }
 
 async fn judge(
@@ -202,7 +202,8 @@ async fn judge(
     call: &Call,
     target: &Target,
     operation: Operation,
-    (old, new): (Option<&Value>, Option<&Value>),
+    old: Option<&Value>,
+    new: Option<&Value>,
 ) -> Result<(), StatusError> {
     if !is_reviewed(call, target) {
         return Ok(());
@@ -211,20 +212,15 @@ async fn judge(
     if configuration.policies.is_empty() && configuration.validating.is_empty() {
         return Ok(());
     }
-    let attributes = attributes(call, target, operation, (old, new));
+    let attributes = attributes(call, target, operation, old, new);
     let namespace = namespace(api, target).await?;
-    policy::review(
-        api,
-        call,
-        &configuration.policies,
-        (&attributes, &namespace),
-    )
-    .await?;
+    policy::review(api, call, &configuration.policies, &attributes, &namespace).await?;
     webhook::validate(
         api,
         call,
         &configuration.validating,
-        (&attributes, &namespace),
+        &attributes,
+        &namespace,
     )
     .await
 }
@@ -233,9 +229,10 @@ fn attributes(
     call: &Call,
     target: &Target,
     operation: Operation,
-    (old, new): (Option<&Value>, Option<&Value>),
+    old: Option<&Value>,
+    new: Option<&Value>,
 ) -> Attributes {
-    let mut attributes = Attributes::of(call, target, operation, (old, new));
+    let mut attributes = Attributes::of(call, target, operation, old, new);
     if let Some(new) = new {
         attributes.name = name_of(target, new);
     }

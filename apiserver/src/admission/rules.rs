@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{conditions, policy::compile::Programs, variables::declared};
+use super::{conditions, policy::compile::Programs, variables::declarations};
 use kubeapi::{cause::Cause, object::items, registry::Builtin};
 
 /// Returns what is invalid in the expressions of a policy or a webhook configuration.
@@ -23,5 +23,10 @@ pub(crate) fn check(builtin: Builtin, object: &Value) -> Vec<Cause> {
 }
 
 fn of_webhook(webhook: &Value, index: usize) -> Vec<Cause> {
-    conditions::compile(webhook, &format!("webhooks[{index}]."), &declared(false)).1
+    conditions::compile(
+        webhook,
+        &format!("webhooks[{index}]."),
+        &declarations(false),
+    )
+    .1
 }

@@ -40,7 +40,7 @@ pub(super) const AUTHORIZER: &str = "authorizer";
 pub(super) const REQUEST_RESOURCE: &str = "authorizer.requestResource";
 
 /// What every expression may name. `has_params`: there are parameters too.
-pub(super) fn declared(has_params: bool) -> Vec<(&'static str, Decl)> {
+pub(super) fn declarations(has_params: bool) -> Vec<(&'static str, Decl)> {
     let mut declared = vec![
         ("object", Decl::Dyn),
         ("oldObject", Decl::Dyn),

@@ -98,7 +98,7 @@ impl Budget {
 
     /// Pays for walking a value, before it is walked.
     pub(super) fn spend_on(&mut self, value: &Val<'_>) -> Result<(), EvalError> {
-        self.spend(value.weight(self.left()))
+        self.spend(value.weight(self.remaining()))
     }
 
     /// Pays for comparing two values, before they are compared.
@@ -107,11 +107,11 @@ impl Budget {
         one: &Val<'_>,
         two: &Val<'_>,
     ) -> Result<(), EvalError> {
-        self.spend(one.comparison(two, self.left()))
+        self.spend(one.comparison(two, self.remaining()))
     }
 
     /// Returns how much can still be paid.
-    fn left(&self) -> u64 {
+    fn remaining(&self) -> u64 {
         self.call.min(self.total)
     }
 }

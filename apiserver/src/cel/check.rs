@@ -62,12 +62,12 @@ pub(super) fn check(expr: &Expr, variables: &[(&str, Decl)]) -> Result<Checked, 
 }
 
 /// Whether `expr` spells a name with dots in it: `sets` in `sets.contains(a, b)`.
-pub(super) fn qualified(expr: &ExprKind) -> Option<String> {
+pub(super) fn qualified_name(expr: &ExprKind) -> Option<String> {
     match expr {
         ExprKind::Ident(name) => Some(name.clone()),
         ExprKind::Select(select) if !select.test => Some(format!(
             "{}.{}",
-            qualified(&select.operand.kind)?,
+            qualified_name(&select.operand.kind)?,
             select.field
         )),
         _ => None,
@@ -195,7 +195,7 @@ impl Checker<'_> {
             return Decl::Dyn;
         };
         if !select.test
-            && let Some(name) = qualified(&expr.kind)
+            && let Some(name) = qualified_name(&expr.kind)
         {
             if let Some((_, decl)) = self.variables.iter().find(|(own, _)| *own == name) {
                 let decl = decl.clone();
@@ -235,7 +235,7 @@ impl Checker<'_> {
         for (index, element) in list.elements.iter().enumerate() {
             let mut decl = self.expr(element);
             if list.optional_indices.contains(&index) {
-                decl = self.unwrapped(element.id, decl);
+                decl = self.unwrap_optional(element.id, decl);
             }
             // whether all are of one type is a question of literals
             of = of.join(&decl).unwrap_or(Decl::Dyn);
@@ -243,7 +243,7 @@ impl Checker<'_> {
         Decl::list(of)
     }
 
-    fn unwrapped(&mut self, at: u32, decl: Decl) -> Decl {
+    fn unwrap_optional(&mut self, at: u32, decl: Decl) -> Decl {
         match decl {
             Decl::Optional(inner) => (*inner).clone(),
             decl if decl.is_dyn() => decl,
@@ -271,7 +271,7 @@ impl Checker<'_> {
             key = key.join(&found).unwrap_or(Decl::Dyn);
             let mut found = self.expr(&entry.value);
             if entry.optional {
-                found = self.unwrapped(entry.value.id, found);
+                found = self.unwrap_optional(entry.value.id, found);
             }
             value = value.join(&found).unwrap_or(Decl::Dyn);
         }
@@ -296,7 +296,7 @@ impl Checker<'_> {
         }
         // `sets.contains(a, b)` is a function with a dot in its name
         let global = call.target.as_ref().and_then(|target| {
-            let root = qualified(&target.kind)?;
+            let root = qualified_name(&target.kind)?;
             let name = format!("{root}.{}", call.func_name);
             let is_function = overloads(&name).iter().any(|overload| !overload.has_target);
             let is_variable = self

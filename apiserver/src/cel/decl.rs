@@ -40,7 +40,7 @@ pub(crate) struct ObjectDecl {
 
 impl ObjectDecl {
     /// Returns a field by its JSON name, with the name that expressions use.
-    pub(crate) fn named(&self, name: &str) -> Option<(&str, &FieldDecl)> {
+    pub(crate) fn field(&self, name: &str) -> Option<(&str, &FieldDecl)> {
         let of = |used: &str| {
             self.fields
                 .get_key_value(used)

@@ -19,7 +19,7 @@ pub(crate) enum EvalError {
 }
 
 impl EvalError {
-    pub(crate) fn failed<T>(why: impl Into<String>) -> Result<T, Self> {
+    pub(crate) fn fail<T>(why: impl Into<String>) -> Result<T, Self> {
         Err(Self::Failed(why.into()))
     }
 

@@ -4,7 +4,7 @@ use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
 use super::{
     budget::Budget,
-    check::{VARIABLES, qualified, type_named},
+    check::{VARIABLES, qualified_name, type_named},
     error::{EvalError, Evaluated},
     library::{self, context::Context},
     parse::{
@@ -13,7 +13,7 @@ use super::{
     },
     program::Program,
     regexes::Patterns,
-    value::{Key, List, Map, Val},
+    value::{List, Map, MapKey, Val},
     with_depth,
 };
 
@@ -89,16 +89,16 @@ impl<'a> Evaluator<'a, '_> {
         self.budget.ascend();
         let value = value?;
         if let ExprKind::Select(_) | ExprKind::Call(_) = &expr.kind {
-            self.decoded(&value)?;
+            self.charge_decoding(&value)?;
         }
         if value.depth() > with_depth::MAX_DEPTH {
-            return EvalError::failed("the value nests too deeply");
+            return EvalError::fail("the value nests too deeply");
         }
         Ok(value)
     }
 
     /// Pays for bytes, which are decoded at each access.
-    fn decoded(&mut self, value: &Val<'a>) -> Result<(), EvalError> {
+    fn charge_decoding(&mut self, value: &Val<'a>) -> Result<(), EvalError> {
         match value {
             Val::Bytes(bytes) => self.budget.spend_bytes(bytes.len()),
             Val::Optional(Some(inner)) => match inner.part() {
@@ -130,11 +130,11 @@ impl<'a> Evaluator<'a, '_> {
             ExprKind::Map(map) => self.map(&map.entries),
             ExprKind::Call(call) => self.call(call),
             ExprKind::Comprehension(comprehension) => self.comprehension(comprehension),
-            ExprKind::Struct(_) => EvalError::failed("unsupported expression"),
+            ExprKind::Struct(_) => EvalError::fail("unsupported expression"),
         }
     }
 
-    fn scoped(&self, name: &str) -> Option<&Evaluated<'a>> {
+    fn scoped_variable(&self, name: &str) -> Option<&Evaluated<'a>> {
         self.scopes
             .iter()
             .rev()
@@ -144,7 +144,7 @@ impl<'a> Evaluator<'a, '_> {
 
     fn ident(&self, name: &str) -> Evaluated<'a> {
         let name = name.strip_prefix('.').unwrap_or(name);
-        if let Some(value) = self.scoped(name) {
+        if let Some(value) = self.scoped_variable(name) {
             return value.clone();
         }
         if let Some(value) = self.activation.get(name) {
@@ -152,16 +152,16 @@ impl<'a> Evaluator<'a, '_> {
         }
         match type_named(name) {
             Some(name) => Ok(Val::Type(name)),
-            None => EvalError::failed(format!("no such attribute(s): {name}")),
+            None => EvalError::fail(format!("no such attribute(s): {name}")),
         }
     }
 
     fn select(&mut self, expr: &'a Expr, select: &'a SelectExpr) -> Evaluated<'a> {
         if let ExprKind::Ident(root) = &select.operand.kind
-            && self.scoped(root).is_none()
+            && self.scoped_variable(root).is_none()
         {
             if root == VARIABLES
-                && let Some(value) = self.composed(&select.field)
+                && let Some(value) = self.variable(&select.field)
             {
                 return if select.test {
                     Ok(Val::Bool(true))
@@ -171,7 +171,7 @@ impl<'a> Evaluator<'a, '_> {
             }
             if root == "authorizer"
                 && let Some(value) =
-                    qualified(&expr.kind).and_then(|name| self.activation.get(&name).cloned())
+                    qualified_name(&expr.kind).and_then(|name| self.activation.get(&name).cloned())
             {
                 return Ok(value);
             }
@@ -179,7 +179,7 @@ impl<'a> Evaluator<'a, '_> {
         if matches!(
             select.field.as_str(),
             "Timestamp" | "Duration" | "IP" | "CIDR"
-        ) && let Some(name) = qualified(&expr.kind).as_deref().and_then(type_named)
+        ) && let Some(name) = qualified_name(&expr.kind).as_deref().and_then(type_named)
         {
             return Ok(Val::Type(name));
         }
@@ -191,21 +191,21 @@ impl<'a> Evaluator<'a, '_> {
                     matches!(inner.part(), Val::Map(map) if map.has(&select.field))
                 }
                 Val::Optional(None) => false,
-                _ => return EvalError::failed("no such overload"),
+                _ => return EvalError::fail("no such overload"),
             }));
         }
         match &operand {
             Val::Map(map) => map.field(&select.field).map_or_else(
-                || EvalError::failed(format!("no such key: {}", select.field)),
+                || EvalError::fail(format!("no such key: {}", select.field)),
                 Ok,
             ),
             Val::Optional(_) => Ok(optional_field(&operand, &select.field)),
-            _ => EvalError::failed("no such overload"),
+            _ => EvalError::fail("no such overload"),
         }
     }
 
     /// Returns the value of `variables.<name>`; `None` where there is no such variable.
-    fn composed(&mut self, name: &str) -> Option<Evaluated<'a>> {
+    fn variable(&mut self, name: &str) -> Option<Evaluated<'a>> {
         let (name, program) = self.activation.composed.get_key_value(name)?;
         if let Some(known) = self.activation.known.borrow().get(name) {
             return Some(known.clone());
@@ -237,8 +237,8 @@ impl<'a> Evaluator<'a, '_> {
                 let Some(inner) = inner else { continue };
                 value = inner.part().clone();
             }
-            let Some(key) = Key::of(&key) else {
-                return EvalError::failed("unsupported key type");
+            let Some(key) = MapKey::of(&key) else {
+                return EvalError::fail("unsupported key type");
             };
             // the last one of equal keys counts, as in kube-apiserver
             map.insert(key, value);
@@ -252,7 +252,7 @@ impl<'a> Evaluator<'a, '_> {
                 return match self.expr(condition)? {
                     Val::Bool(true) => self.expr(yes),
                     Val::Bool(false) => self.expr(no),
-                    _ => EvalError::failed("no such overload"),
+                    _ => EvalError::fail("no such overload"),
                 };
             }
             (operators::LOGICAL_AND, args) => return self.logical(args, false),
@@ -265,7 +265,7 @@ impl<'a> Evaluator<'a, '_> {
             }
             (operators::OPT_SELECT, [operand, field]) => {
                 let ExprKind::Literal(Literal::String(field)) = &field.kind else {
-                    return EvalError::failed("no such overload");
+                    return EvalError::fail("no such overload");
                 };
                 let operand = self.expr(operand)?;
                 return Ok(optional_field(&operand, field));
@@ -274,7 +274,8 @@ impl<'a> Evaluator<'a, '_> {
         }
         let namespace = match call.target.as_ref().map(|target| &target.kind) {
             Some(ExprKind::Ident(root)) if library::NAMESPACES.contains(&root.as_str()) => {
-                (self.scoped(root).is_none() && self.activation.get(root).is_none()).then_some(root)
+                (self.scoped_variable(root).is_none() && self.activation.get(root).is_none())
+                    .then_some(root)
             }
             _ => None,
         };
@@ -332,7 +333,7 @@ impl<'a> Evaluator<'a, '_> {
                 self.budget.spend(map.len() as u64)?;
                 Box::new(map.entries().into_iter())
             }
-            _ => return EvalError::failed("no such overload"),
+            _ => return EvalError::fail("no such overload"),
         };
         let start = self.expr(&comprehension.accu_init)?;
         let slot = self.scopes.len();
@@ -351,8 +352,8 @@ impl<'a> Evaluator<'a, '_> {
     ) -> Result<(), EvalError> {
         for (first, second) in entries {
             self.budget.spend(1)?;
-            self.decoded(&first)?;
-            self.decoded(&second)?;
+            self.charge_decoding(&first)?;
+            self.charge_decoding(&second)?;
             self.scopes.push((&comprehension.iter_var, Ok(first)));
             if let Some(name) = &comprehension.iter_var2 {
                 self.scopes.push((name, Ok(second)));
@@ -402,7 +403,7 @@ impl<'a> Evaluator<'a, '_> {
             (operators::CONDITIONAL, [condition, yes, no]) => match self.expr(condition)? {
                 Val::Bool(true) => self.step(yes, slot),
                 Val::Bool(false) => self.step(no, slot),
-                _ => EvalError::failed("no such overload"),
+                _ => EvalError::fail("no such overload"),
             },
             (
                 operators::ADD,
@@ -419,7 +420,7 @@ impl<'a> Evaluator<'a, '_> {
                     added.push(self.expr(element)?);
                 }
                 let Val::List(List::Computed(mut items)) = self.take(slot)? else {
-                    return EvalError::failed("no such overload");
+                    return EvalError::fail("no such overload");
                 };
                 let deepest = Val::deepest(&added);
                 Arc::make_mut(&mut items).part_mut(deepest).extend(added);
@@ -427,26 +428,26 @@ impl<'a> Evaluator<'a, '_> {
             }
             (INSERT, [accumulated, key, value]) if is_accumulator(accumulated) => {
                 let (key, value) = (self.expr(key)?, self.expr(value)?);
-                self.inserted(slot, vec![(key, value)])
+                self.insert(slot, vec![(key, value)])
             }
             (INSERT_ALL, [accumulated, entries]) if is_accumulator(accumulated) => {
                 let Val::Map(map) = self.expr(entries)? else {
-                    return EvalError::failed("no such overload");
+                    return EvalError::fail("no such overload");
                 };
                 self.budget.spend(map.len() as u64)?;
-                self.inserted(slot, map.entries())
+                self.insert(slot, map.entries())
             }
             _ => self.expr(expr),
         }
     }
 
-    fn inserted(&mut self, slot: usize, entries: Vec<(Val<'a>, Val<'a>)>) -> Evaluated<'a> {
+    fn insert(&mut self, slot: usize, entries: Vec<(Val<'a>, Val<'a>)>) -> Evaluated<'a> {
         let Val::Map(Map::Computed(mut map)) = self.take(slot)? else {
-            return EvalError::failed("no such overload");
+            return EvalError::fail("no such overload");
         };
         for (key, value) in entries {
-            let Some(key) = Key::of(&key) else {
-                return EvalError::failed("unsupported key type");
+            let Some(key) = MapKey::of(&key) else {
+                return EvalError::fail("unsupported key type");
             };
             let depth = value.depth();
             if Arc::make_mut(&mut map)
@@ -454,7 +455,7 @@ impl<'a> Evaluator<'a, '_> {
                 .insert(key, value)
                 .is_some()
             {
-                return EvalError::failed("insert failed: key already exists");
+                return EvalError::fail("insert failed: key already exists");
             }
         }
         Ok(Val::Map(Map::Computed(map)))

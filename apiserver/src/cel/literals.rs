@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
                 .push((*id, format!("invalid {name} argument")));
         }
         if name == "format" {
-            self.formatted(expr.id, call);
+            self.check_format(expr.id, call);
         }
         if matches!(name, "matches" | "find" | "findAll") {
             let position = usize::from(call.target.is_none());
@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
             call.target.is_none() && CONVERSIONS.contains(&name),
             values.into_iter().next().flatten(),
         ) {
-            (true, Some(value)) if call.args.len() == 1 => self.converted(name, value),
+            (true, Some(value)) if call.args.len() == 1 => self.check_conversion(name, value),
             _ => None,
         }
     }
@@ -147,13 +147,13 @@ impl<'a> Walk<'a> {
     fn is_invalid(&self, name: &str, literal: &'a Literal) -> bool {
         match literal {
             Literal::String(pattern) if name == "matches" => regexes::compile(pattern).is_err(),
-            literal if name != "matches" => converted(name, Val::of_literal(literal)).is_err(),
+            literal if name != "matches" => convert(name, Val::of_literal(literal)).is_err(),
             _ => false,
         }
     }
 
-    fn converted(&mut self, name: &str, value: Val<'a>) -> Option<Val<'a>> {
-        match converted(name, value) {
+    fn check_conversion(&mut self, name: &str, value: Val<'a>) -> Option<Val<'a>> {
+        match convert(name, value) {
             Ok(value) => Some(value),
             Err(error) => {
                 self.found.plan.get_or_insert(error.to_string());
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Checks the clauses of a constant text that is formatted with a list of arguments.
-    fn formatted(&mut self, id: u32, call: &'a CallExpr) {
+    fn check_format(&mut self, id: u32, call: &'a CallExpr) {
         let Some(Literal::String(template)) = call.target.as_deref().and_then(literal) else {
             return;
         };
@@ -255,7 +255,7 @@ fn literal(expr: &Expr) -> Option<&Literal> {
     }
 }
 
-fn converted<'a>(name: &str, value: Val<'a>) -> Result<Val<'a>, EvalError> {
+fn convert<'a>(name: &str, value: Val<'a>) -> Result<Val<'a>, EvalError> {
     let (mut budget, mut patterns) = (Budget::new(MAX_OBJECT_COST), Patterns::default());
     library::call(
         name,

@@ -57,7 +57,7 @@ impl Program {
         let faulty = |faults: Vec<check::Fault>| {
             let faults = faults.into_iter();
             let faults = faults.map(|(id, what)| Fault::new(places.of(id), what));
-            CompileError::Compilation(parse::located(source, faults.collect()))
+            CompileError::Compilation(parse::format_faults(source, faults.collect()))
         };
         let checked = check::check(&expr, variables).map_err(faulty)?;
         let literals = literals::check(&expr, &checked);

@@ -99,7 +99,7 @@ impl<'a> List<'a> {
 pub(crate) enum Map<'a> {
     Read(&'a serde_json::Map<String, Json>, &'a Decl),
     Object(&'a serde_json::Map<String, Json>, &'a ObjectDecl),
-    Computed(Arc<WithDepth<BTreeMap<Key<'a>, Val<'a>>>>),
+    Computed(Arc<WithDepth<BTreeMap<MapKey<'a>, Val<'a>>>>),
 }
 
 impl<'a> Map<'a> {
@@ -119,7 +119,7 @@ impl<'a> Map<'a> {
 
     pub(crate) fn get(&self, key: &Val<'a>) -> Option<Val<'a>> {
         match (self, key) {
-            (Self::Computed(map), key) => map.get(&Key::of(key)?).cloned(),
+            (Self::Computed(map), key) => map.get(&MapKey::of(key)?).cloned(),
             (_, Val::String(name)) => self.field(name),
             _ => None,
         }
@@ -137,7 +137,9 @@ impl<'a> Map<'a> {
                     .filter(|value| !value.is_null());
                 value.map(|value| Val::read(value, &field.decl))
             }
-            Self::Computed(map) => map.get(&Key::String(Text::Computed(name.into()))).cloned(),
+            Self::Computed(map) => map
+                .get(&MapKey::String(Text::Computed(name.into())))
+                .cloned(),
         }
     }
 
@@ -168,7 +170,7 @@ impl<'a> Map<'a> {
             Self::Object(map, decl) => {
                 let known = map
                     .iter()
-                    .filter_map(|(name, value)| Some((decl.named(name)?, value)));
+                    .filter_map(|(name, value)| Some((decl.field(name)?, value)));
                 let mut present: Vec<_> = known.collect();
                 present.sort_by_key(|((name, _), _)| *name);
                 let entry = |((name, field), value): ((&'a str, &'a FieldDecl), &'a Json)| {
@@ -186,13 +188,13 @@ impl<'a> Map<'a> {
 
 /// The key of a map.
 #[derive(Clone, Debug)]
-pub(crate) enum Key<'a> {
+pub(crate) enum MapKey<'a> {
     Bool(bool),
     Number(i128),
     String(Text<'a>),
 }
 
-impl<'a> Key<'a> {
+impl<'a> MapKey<'a> {
     /// Returns `None` for a value that cannot be a key.
     pub(crate) fn of(value: &Val<'a>) -> Option<Self> {
         Some(match value {
@@ -207,7 +209,7 @@ impl<'a> Key<'a> {
     }
 }
 
-impl Key<'_> {
+impl MapKey<'_> {
     /// Returns the length of a text in bytes.
     pub(super) fn length(&self) -> usize {
         match self {
@@ -217,20 +219,20 @@ impl Key<'_> {
     }
 }
 
-impl<'a> From<Key<'a>> for Val<'a> {
-    fn from(key: Key<'a>) -> Self {
+impl<'a> From<MapKey<'a>> for Val<'a> {
+    fn from(key: MapKey<'a>) -> Self {
         match key {
-            Key::Bool(value) => Self::Bool(value),
-            Key::Number(value) => i64::try_from(value)
+            MapKey::Bool(value) => Self::Bool(value),
+            MapKey::Number(value) => i64::try_from(value)
                 .map(Self::Int)
                 .or_else(|_| u64::try_from(value).map(Self::Uint))
                 .unwrap_or(Self::Null),
-            Key::String(text) => Self::String(text),
+            MapKey::String(text) => Self::String(text),
         }
     }
 }
 
-impl Ord for Key<'_> {
+impl Ord for MapKey<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Bool(one), Self::Bool(two)) => one.cmp(two),
@@ -242,19 +244,19 @@ impl Ord for Key<'_> {
     }
 }
 
-impl PartialOrd for Key<'_> {
+impl PartialOrd for MapKey<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Key<'_> {
+impl PartialEq for MapKey<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Key<'_> {}
+impl Eq for MapKey<'_> {}
 
 impl<'a> Val<'a> {
     /// Returns the value of a literal.
@@ -321,7 +323,7 @@ impl<'a> Val<'a> {
         Self::List(List::Computed(Arc::new(WithDepth::new(items, deepest))))
     }
 
-    pub(crate) fn map(entries: BTreeMap<Key<'a>, Self>) -> Self {
+    pub(crate) fn map(entries: BTreeMap<MapKey<'a>, Self>) -> Self {
         let deepest = Self::deepest(entries.values());
         Self::Map(Map::Computed(Arc::new(WithDepth::new(entries, deepest))))
     }

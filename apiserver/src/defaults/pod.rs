@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use kubeapi::{
     defaults::{
         fields::{default_text, maps, text_at},
-        pod::{account_names, unadmitted},
+        pod::{account_names, fill_unadmitted},
     },
     object::{default_to, text_or_empty},
 };
@@ -17,7 +17,7 @@ const TOLERATED_SECONDS: i64 = 300;
 
 /// Fills in a pod, with what admission adds beyond a template's defaults. A mirror pod has no service account.
 pub(super) fn fill(spec: &mut Map<String, Value>, is_mirror: bool) {
-    unadmitted(spec);
+    fill_unadmitted(spec);
     if !is_mirror {
         service_account(spec);
     }

@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::store::{committed, write};
+use super::store::{commit, write};
 use crate::Server;
 use kubeapi::object::definition_status::{FINALIZER, conditions::set};
 use kubeapi::{
     object::{
-        deletion::{Deletion, Next, deleted},
+        deletion::{Deletion, Next, deletion_effect},
         items, metadata, text_or_empty, timestamp,
     },
     registry::Kind,
@@ -69,7 +69,7 @@ async fn delete_all(api: &Server, scope: &Scope) -> Result<(), StatusError> {
     for object in api.store().list(scope, &Page::default()).await?.items {
         // what is served in no version has nobody who could take its finalizers away
         let next = match kind {
-            Some(kind) => deleted(
+            Some(kind) => deletion_effect(
                 kind,
                 &Deletion::default(),
                 &object.value()?,
@@ -83,7 +83,7 @@ async fn delete_all(api: &Server, scope: &Scope) -> Result<(), StatusError> {
             Next::Remove => None,
         };
         // whoever wrote meanwhile comes by here again
-        committed(
+        commit(
             api,
             Write {
                 key: object.key,
@@ -126,7 +126,7 @@ async fn finish(api: &Server, kind: &Kind, definition: &Value) -> Result<bool, S
         "",
         text_or_empty(definition, "/metadata/name"),
     );
-    committed(
+    commit(
         api,
         Write {
             key,

@@ -35,7 +35,7 @@ pub(super) fn check(
     let faults = rules(schema, path).flat_map(|(path, rule)| {
         let faults = check_rules(schema, rule, is_root, uncorrelatable).into_iter();
         faults.map(move |RuleFault { part, value, why }| {
-            let value = value.unwrap_or_else(|| shown(rule));
+            let value = value.unwrap_or_else(|| display_rule(rule));
             Cause::invalid(format!("{path}.{part}"), &value, &why)
         })
     });
@@ -98,7 +98,7 @@ fn text<'a>(rule: &'a Value, name: &str) -> &'a str {
 }
 
 /// Returns a rule in the API server's own form.
-fn shown(rule: &Value) -> Value {
+fn display_rule(rule: &Value) -> Value {
     let optional = |name: &str| rule.get(name).cloned().unwrap_or_default();
     json!({
         "Rule": text(rule, "rule"),

@@ -15,7 +15,7 @@ pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "o
 
 /// Returns what is invalid in the schema at `path`.
 pub(super) fn check(schema: &Value, path: &str, ratchets: &Ratchets) -> Vec<Cause> {
-    let unsupported = structural_check::unsupported(schema);
+    let unsupported = structural_check::unsupported_keyword(schema);
     let mut causes = match unsupported {
         Some(_) => Vec::new(),
         None => structural_check::check(schema, path),
@@ -68,19 +68,21 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn node(&mut self, schema: &Value, path: &str, place: &Place) {
         let before = self.causes.len();
-        self.causes.extend(unsupported(schema, path, place));
+        self.causes
+            .extend(unsupported_keywords(schema, path, place));
         for (step, inner) in inner(schema) {
             let keyword = step.split('[').next().unwrap_or_default();
             self.node(
                 inner,
                 &format!("{path}.{step}"),
-                &place.of(schema, (path, keyword, &step)),
+                &place.of(schema, path, keyword, &step),
             );
         }
         self.causes.extend(list_types::check(
             schema,
             path,
-            (self.ratchets.atomic_sets, self.ratchets.map_keys),
+            self.ratchets.atomic_sets,
+            self.ratchets.map_keys,
         ));
         self.causes.extend(expressions::texts(schema, path));
         if place.has_rules && self.causes.len() == before {
@@ -97,7 +99,7 @@ impl Walk<'_> {
 
 impl Place {
     /// Returns the place of a schema within.
-    fn of(&self, schema: &Value, (path, keyword, step): (&str, &str, &str)) -> Self {
+    fn of(&self, schema: &Value, path: &str, keyword: &str, step: &str) -> Self {
         let mut place = Self {
             is_root: false,
             ..self.clone()
@@ -148,7 +150,7 @@ fn is_set(schema: &Value, name: &str) -> bool {
     }
 }
 
-fn unsupported(schema: &Value, path: &str, place: &Place) -> Vec<Cause> {
+fn unsupported_keywords(schema: &Value, path: &str, place: &Place) -> Vec<Cause> {
     let mut causes = Vec::new();
     let type_ = text_or_empty(schema, "/type");
     if !type_.is_empty() && !TYPES.contains(&type_) {

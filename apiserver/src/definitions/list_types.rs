@@ -15,11 +15,7 @@ const KEEPS_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 
 /// Returns what is invalid in the schema at `path`, without those within. `atomic_sets`: items of sets must be atomic; `sure_keys`: keys of
 /// lists must be there.
-pub(super) fn check(
-    schema: &Value,
-    path: &str,
-    (atomic_sets, sure_keys): (bool, bool),
-) -> Vec<Cause> {
+pub(super) fn check(schema: &Value, path: &str, atomic_sets: bool, sure_keys: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     if schema.get(KEEPS_UNKNOWN) == Some(&Value::Bool(false)) {
         let field = format!("{path}.{KEEPS_UNKNOWN}");

@@ -34,7 +34,7 @@ mod store;
 mod structural_check;
 mod version_rules;
 
-use self::store::{committed, write};
+use self::store::{commit, write};
 
 /// How often a round is retried after a conflict with another write of a definition.
 const ATTEMPTS: usize = 16;
@@ -45,7 +45,7 @@ pub(crate) async fn ready(api: &Server) -> Result<(), StatusError> {
         return Ok(());
     }
     let load = || async {
-        for definition in api.registry().given() {
+        for definition in api.registry().initial_definitions() {
             seed(api, definition).await?;
         }
         refresh(api).await
@@ -93,7 +93,7 @@ async fn round(api: &Server) -> Result<bool, StatusError> {
         (text("/metadata/creationTimestamp"), text("/metadata/name"))
     });
     let now = timestamp::now();
-    let decided = names::decided(&api.registry(), &standing, &now);
+    let decided = names::decide_names(&api.registry(), &standing, &now);
     let changed: Vec<_> = decided.iter().map(|(index, _)| *index).collect();
     for (index, status) in decided {
         if let Some(definition) = standing.get_mut(index) {
@@ -104,7 +104,7 @@ async fn round(api: &Server) -> Result<bool, StatusError> {
     let established = standing
         .iter()
         .filter(|definition| definition_status::conditions::is_true(definition, "Established"));
-    api.serve(&established.filter_map(typed).collect::<Vec<_>>());
+    api.serve(&established.filter_map(decode).collect::<Vec<_>>());
     if !changed.is_empty() {
         for definition in changed.into_iter().filter_map(|index| standing.get(index)) {
             write(api, &kind, definition.clone()).await?;
@@ -119,7 +119,7 @@ async fn round(api: &Server) -> Result<bool, StatusError> {
 }
 
 /// Parses a stored definition; one that cannot be parsed is not served.
-fn typed(definition: &Value) -> Option<CustomResourceDefinition> {
+fn decode(definition: &Value) -> Option<CustomResourceDefinition> {
     let name = text_or_empty(definition, "/metadata/name");
     CustomResourceDefinition::deserialize(definition)
         .inspect_err(
@@ -168,7 +168,7 @@ async fn seed(api: &Server, definition: &CustomResourceDefinition) -> Result<(),
         default_to(metadata, "generation", 1);
         as_map(&mut new).shift_remove("status");
         definition_status::begin(&mut new);
-        return committed(
+        return commit(
             api,
             Write {
                 key,
@@ -189,7 +189,7 @@ async fn seed(api: &Server, definition: &CustomResourceDefinition) -> Result<(),
         metadata(&mut changed).insert("generation".into(), (generation + 1).into());
         definition_status::follow(&mut changed);
         let expect = Expect::Revision(stored.revision);
-        committed(
+        commit(
             api,
             Write {
                 key,

@@ -20,16 +20,16 @@ struct TakenNames {
 }
 
 /// Returns the definitions, by index, whose status changes, with the new state. Earlier ones have precedence.
-pub(super) fn decided(
+pub(super) fn decide_names(
     registry: &Registry,
     definitions: &[Value],
     now: &str,
 ) -> Vec<(usize, Value)> {
     // without the schemas, which can be large
-    let mut standing: Vec<_> = definitions.iter().map(named).collect();
+    let mut standing: Vec<_> = definitions.iter().map(relevant_fields).collect();
     let mut changed = Vec::new();
     for index in 0..standing.len() {
-        let taken = taken(registry, &standing, index);
+        let taken = taken_names(registry, &standing, index);
         let Some(definition) = standing.get_mut(index) else {
             continue;
         };
@@ -44,7 +44,7 @@ pub(super) fn decided(
 }
 
 /// The fields of a definition that matter here.
-fn named(definition: &Value) -> Value {
+fn relevant_fields(definition: &Value) -> Value {
     json!({
         "spec": {"group": definition.pointer("/spec/group"), "names": definition.pointer("/spec/names")},
         "status": definition.get("status"),
@@ -52,7 +52,7 @@ fn named(definition: &Value) -> Value {
 }
 
 /// Returns the names of the other kinds in the group of the definition at `index`.
-fn taken(registry: &Registry, definitions: &[Value], index: usize) -> TakenNames {
+fn taken_names(registry: &Registry, definitions: &[Value], index: usize) -> TakenNames {
     let group = definitions
         .get(index)
         .map(|definition| text_or_empty(definition, "/spec/group"));
@@ -191,7 +191,7 @@ mod tests {
         json!({"spec": {"group": group, "names": names}})
     }
 
-    fn told(definition: &Value) -> Vec<String> {
+    fn describe(definition: &Value) -> Vec<String> {
         let line = |condition: &Value| {
             let text = |pointer| text_or_empty(condition, pointer);
             format!(
@@ -209,11 +209,11 @@ mod tests {
     }
 
     fn decide_all(mut definitions: Vec<Value>) -> Vec<Value> {
-        for (index, status) in decided(&Registry::builtin(), &definitions.clone(), "now") {
+        for (index, status) in decide_names(&Registry::builtin(), &definitions.clone(), "now") {
             definitions[index]["status"] = status;
         }
         assert!(
-            decided(&Registry::builtin(), &definitions, "later").is_empty(),
+            decide_names(&Registry::builtin(), &definitions, "later").is_empty(),
             "decisions are final"
         );
         definitions
@@ -233,19 +233,19 @@ mod tests {
             "NamesAccepted=True NoConflicts: no conflicts found",
             "Established=True InitialNamesAccepted: the initial names have been accepted",
         ];
-        assert_eq!(told(&decided[0]), good);
+        assert_eq!(describe(&decided[0]), good);
         assert_eq!(decided[0]["status"]["acceptedNames"], names);
         let refused = "Established=False NotAccepted: not all names are accepted";
         assert_eq!(
-            told(&decided[1]),
+            describe(&decided[1]),
             [
                 r#"NamesAccepted=False KindConflict: "Widget" is already in use"#,
                 refused
             ]
         );
-        assert_eq!(told(&decided[2]), good);
+        assert_eq!(describe(&decided[2]), good);
         assert_eq!(
-            told(&decided[3]),
+            describe(&decided[3]),
             [
                 r#"NamesAccepted=False PluralConflict: "deployments" is already in use"#,
                 refused
@@ -267,7 +267,7 @@ mod tests {
             json!(["y"])
         );
         assert_eq!(
-            told(&decided[1]),
+            describe(&decided[1]),
             [
                 r#"NamesAccepted=False ShortNamesConflict: "x" is already in use"#,
                 "Established=True InitialNamesAccepted: the initial names have been accepted",

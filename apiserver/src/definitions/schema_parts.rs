@@ -6,15 +6,15 @@ use serde_json::Value;
 pub(super) fn inner(schema: &Value) -> Vec<(String, &Value)> {
     let mut inner = Vec::new();
     inner.extend(part(schema, "additionalProperties"));
-    inner.extend(keyed(schema, "properties"));
+    inner.extend(keyed_schemas(schema, "properties"));
     inner.extend(part(schema, "not"));
     for name in ["allOf", "oneOf", "anyOf"] {
-        inner.extend(listed(schema, name));
+        inner.extend(listed_schemas(schema, name));
     }
-    inner.extend(keyed(schema, "definitions"));
+    inner.extend(keyed_schemas(schema, "definitions"));
     inner.extend(part(schema, "items"));
-    inner.extend(listed(schema, "items"));
-    inner.extend(keyed(schema, "dependencies"));
+    inner.extend(listed_schemas(schema, "items"));
+    inner.extend(keyed_schemas(schema, "dependencies"));
     inner
 }
 
@@ -25,7 +25,10 @@ fn part<'a>(schema: &'a Value, name: &str) -> Option<(String, &'a Value)> {
         .map(|value| (name.to_owned(), value))
 }
 
-fn keyed<'a>(schema: &'a Value, name: &str) -> impl Iterator<Item = (String, &'a Value)> + use<'a> {
+fn keyed_schemas<'a>(
+    schema: &'a Value,
+    name: &str,
+) -> impl Iterator<Item = (String, &'a Value)> + use<'a> {
     let name = name.to_owned();
     let entries = schema
         .get(&name)
@@ -37,7 +40,7 @@ fn keyed<'a>(schema: &'a Value, name: &str) -> impl Iterator<Item = (String, &'a
         .map(move |(key, value)| (format!("{name}[{key}]"), value))
 }
 
-fn listed<'a>(
+fn listed_schemas<'a>(
     schema: &'a Value,
     name: &str,
 ) -> impl Iterator<Item = (String, &'a Value)> + use<'a> {

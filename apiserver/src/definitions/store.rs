@@ -16,7 +16,7 @@ pub(super) async fn write(api: &Server, kind: &Kind, definition: Value) -> Resul
         "",
         text_or_empty(&definition, "/metadata/name"),
     );
-    committed(
+    commit(
         api,
         Write {
             key,
@@ -28,7 +28,7 @@ pub(super) async fn write(api: &Server, kind: &Kind, definition: Value) -> Resul
 }
 
 /// Treats a conflict as success, since the other write is followed by a round of its own.
-pub(super) async fn committed(api: &Server, write: Write) -> Result<(), StatusError> {
+pub(super) async fn commit(api: &Server, write: Write) -> Result<(), StatusError> {
     match api.store().commit(vec![write]).await {
         Ok(_)
         | Err(StoreError::Conflict { .. } | StoreError::Missing(_) | StoreError::Exists(_)) => {

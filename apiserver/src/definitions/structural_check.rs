@@ -11,7 +11,7 @@ use kubeapi::{
 };
 
 /// Returns the keyword that cannot be part of a structural schema, as a message.
-pub(super) fn unsupported(schema: &Value) -> Option<String> {
+pub(super) fn unsupported_keyword(schema: &Value) -> Option<String> {
     let is_set = |name: &str| match schema.get(name) {
         None | Some(Value::Null) => false,
         Some(Value::String(text)) => !text.is_empty(),
@@ -40,14 +40,14 @@ pub(super) fn unsupported(schema: &Value) -> Option<String> {
     }
     inner(schema)
         .into_iter()
-        .find_map(|(_, inner)| unsupported(inner))
+        .find_map(|(_, inner)| unsupported_keyword(inner))
 }
 
 /// Returns what is not structural in the schema at `path`, in the order of the messages.
 pub(super) fn check(schema: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     field(schema, path, Level::Root, &mut causes);
-    complete((schema, path), Some(schema), path, &mut causes);
+    complete(schema, path, Some(schema), path, &mut causes);
     causes.sort_by_cached_key(ToString::to_string);
     causes
 }
@@ -308,7 +308,8 @@ fn narrowing(schema: &Value, path: &str, free: IntOrString, causes: &mut Vec<Cau
 
 /// Checks that each field that is narrowed is declared: `declared` is the schema of the value at the path `at`.
 fn complete(
-    (schema, path): (&Value, &str),
+    schema: &Value,
+    path: &str,
     declared: Option<&Value>,
     at: &str,
     causes: &mut Vec<Cause>,
@@ -325,34 +326,29 @@ fn complete(
     });
     for (step, narrowing) in narrowed {
         let path = format!("{path}.{step}");
-        complete((narrowing, &path), Some(declared), at, causes);
+        complete(narrowing, &path, Some(declared), at, causes);
         if let Some(items) = narrowing.get("items").filter(|items| items.is_object()) {
             let (path, at) = (format!("{path}.items"), format!("{at}.items"));
-            within((items, &path), declared.get("items"), &at, causes);
+            within(items, &path, declared.get("items"), &at, causes);
         }
-        fields((narrowing, &path), declared, at, causes);
+        fields(narrowing, &path, declared, at, causes);
     }
 }
 
 /// Checks a part of what narrows values.
-fn within(
-    (schema, path): (&Value, &str),
-    declared: Option<&Value>,
-    at: &str,
-    causes: &mut Vec<Cause>,
-) {
-    complete((schema, path), declared, at, causes);
+fn within(schema: &Value, path: &str, declared: Option<&Value>, at: &str, causes: &mut Vec<Cause>) {
+    complete(schema, path, declared, at, causes);
     let Some(declared) = declared.filter(|declared| declared.is_object()) else {
         return;
     };
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
         let (path, at) = (format!("{path}.items"), format!("{at}.items"));
-        within((items, &path), declared.get("items"), &at, causes);
+        within(items, &path, declared.get("items"), &at, causes);
     }
-    fields((schema, path), declared, at, causes);
+    fields(schema, path, declared, at, causes);
 }
 
-fn fields((schema, path): (&Value, &str), declared: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn fields(schema: &Value, path: &str, declared: &Value, at: &str, causes: &mut Vec<Cause>) {
     for (name, property) in schema
         .get("properties")
         .and_then(Value::as_object)
@@ -364,7 +360,8 @@ fn fields((schema, path): (&Value, &str), declared: &Value, at: &str, causes: &m
             .get("properties")
             .and_then(|properties| properties.get(name));
         within(
-            (property, &format!("{path}.{step}")),
+            property,
+            &format!("{path}.{step}"),
             declared,
             &format!("{at}.{step}"),
             causes,

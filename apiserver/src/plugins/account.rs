@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::references;
 use crate::Server;
 use crate::defaults::{self, account::VOLUME_PREFIX};
-use kubeapi::verbs::generated_name::generated;
+use kubeapi::verbs::generated_name::generate_name;
 use kubeapi::{
     object::{as_map, child, default_to, is_mirror, items, text_or_empty},
     registry::Builtin,
@@ -72,7 +72,7 @@ pub(crate) async fn admit(
         default_to(spec, "imagePullSecrets", secrets);
     }
     if mounts_token(&account, pod) {
-        defaults::account::mount(pod, &generated(VOLUME_PREFIX));
+        defaults::account::mount(pod, &generate_name(VOLUME_PREFIX));
     }
     Ok(())
 }

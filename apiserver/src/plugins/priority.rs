@@ -25,9 +25,9 @@ pub(crate) async fn admit(
         "system-node-critical" => Some(json!({"value": 2_000_001_000})),
         "system-cluster-critical" => Some(json!({"value": 2_000_000_000})),
         name => {
-            let found = named(api, name).await?;
+            let found = read_class(api, name).await?;
             let missing = || {
-                refused(
+                refusal(
                     target,
                     &format!("no PriorityClass with name {name} was found"),
                 )
@@ -74,7 +74,7 @@ pub(crate) async fn admit(
             .filter(|given| !given.is_null() && **given != value)
         {
             Some(given) => {
-                return Err(refused(
+                return Err(refusal(
                     target,
                     &format!(
                         "the {what} ({}) must not be provided in pod spec; priority admission controller computed {} from \
@@ -93,7 +93,7 @@ pub(crate) async fn admit(
     Ok(())
 }
 
-async fn named(api: &Server, name: &str) -> Result<Option<Value>, StatusError> {
+async fn read_class(api: &Server, name: &str) -> Result<Option<Value>, StatusError> {
     let Some(resource) = classes(api) else {
         return Ok(None);
     };
@@ -146,6 +146,6 @@ fn classes(api: &Server) -> Option<objectstore::Resource> {
         .map(|kind| kind.resource().clone())
 }
 
-fn refused(target: &Target, why: &str) -> StatusError {
+fn refusal(target: &Target, why: &str) -> StatusError {
     StatusError::forbidden(&target.kind, &target.name, why)
 }

@@ -42,7 +42,7 @@ pub(crate) async fn admit(
             continue;
         }
         let hard = usage::amounts(&quota, "/spec/hard");
-        if let Some(why) = refusal(api, target, (&quota, object), &hard, &wanted).await? {
+        if let Some(why) = refusal(api, target, &quota, object, &hard, &wanted).await? {
             return Err(StatusError::forbidden(
                 &target.kind,
                 text_or_empty(object, "/metadata/name"),
@@ -58,7 +58,8 @@ pub(crate) async fn admit(
 pub(crate) async fn admit_change(
     api: &Server,
     target: &Target,
-    (old, new): (&Value, &Value),
+    old: &Value,
+    new: &Value,
 ) -> Result<QuotaLock, StatusError> {
     let counts = target.kind.is(Builtin::Service) || target.kind.is(Builtin::PersistentVolumeClaim);
     if target.part.is_some() || !counts {
@@ -75,7 +76,7 @@ pub(crate) async fn admit_change(
             continue;
         }
         let hard = usage::amounts(&quota, "/spec/hard");
-        if let Some(why) = refusal(api, target, (&quota, new), &hard, &more).await? {
+        if let Some(why) = refusal(api, target, &quota, new, &hard, &more).await? {
             return Err(StatusError::forbidden(
                 &target.kind,
                 text_or_empty(new, "/metadata/name"),
@@ -90,7 +91,8 @@ pub(crate) async fn admit_change(
 async fn refusal(
     api: &Server,
     target: &Target,
-    (quota, object): (&Value, &Value),
+    quota: &Value,
+    object: &Value,
     hard: &Usage,
     wanted: &Usage,
 ) -> Result<Option<String>, StatusError> {
@@ -117,7 +119,7 @@ async fn refusal(
     if limited.is_empty() {
         return Ok(None);
     }
-    let used = used(api, &target.namespace, quota, hard).await?;
+    let used = count_usage(api, &target.namespace, quota, hard).await?;
     let over: Vec<_> = limited
         .into_iter()
         .filter_map(|(name, more)| {
@@ -173,7 +175,7 @@ pub(crate) async fn refresh(api: &Server, target: &Target) -> Result<(), StatusE
 async fn write_status(api: &Server, quota: Object) -> Result<Option<Object>, StatusError> {
     let mut value = quota.value()?;
     let hard = usage::amounts(&value, "/spec/hard");
-    let used = used(api, &quota.key.namespace, &value, &hard).await?;
+    let used = count_usage(api, &quota.key.namespace, &value, &hard).await?;
     let limits = value
         .pointer("/spec/hard")
         .cloned()
@@ -205,7 +207,7 @@ async fn write_status(api: &Server, quota: Object) -> Result<Option<Object>, Sta
 }
 
 /// Counts the usage in a namespace of the resources that a quota limits.
-async fn used(
+async fn count_usage(
     api: &Server,
     namespace: &str,
     quota: &Value,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{
     evaluate::Outcome,
     lists,
-    node::{Bound, Node, Rules, SchemaValidator, Type},
+    node::{Bound, Node, SchemaValidator, Type, ValueConstraints},
 };
 use crate::string_formats;
 use kubeapi::cause::Cause;
@@ -115,11 +115,11 @@ impl Node {
             let found = type_name(value);
             let why = format!(
                 "{} in body must be of type {expected}: {found:?}",
-                shown(path)
+                display_path(path)
             );
-            return causes.push(Cause::type_invalid(shown(path), found, &why));
+            return causes.push(Cause::type_invalid(display_path(path), found, &why));
         }
-        self.composed(value, path, causes);
+        self.check_composition(value, path, causes);
         self.rules.check(value, path, causes);
         match value {
             Value::Object(map) => self.check_fields(map, path, causes),
@@ -173,8 +173,8 @@ impl Node {
     }
 
     /// Checks `allOf`, `anyOf`, `oneOf` and `not`. The causes of the closest alternative are reported as well.
-    fn composed(&self, value: &Value, path: &mut String, causes: &mut Causes) {
-        let Rules {
+    fn check_composition(&self, value: &Value, path: &mut String, causes: &mut Causes) {
+        let ValueConstraints {
             all_of,
             any_of,
             one_of,
@@ -238,12 +238,12 @@ fn nearest(alternatives: Vec<Vec<Cause>>) -> Vec<Cause> {
         .unwrap_or_default()
 }
 
-impl Rules {
+impl ValueConstraints {
     fn check(&self, value: &Value, path: &str, causes: &mut Causes) {
         if !self.allowed.is_empty() && !self.allowed.contains(value) {
             let allowed: Vec<_> = self.allowed.iter().map(text_of).collect();
             let allowed: Vec<_> = allowed.iter().map(String::as_str).collect();
-            causes.push(Cause::unsupported(shown(path), value, &allowed));
+            causes.push(Cause::unsupported(display_path(path), value, &allowed));
         }
         match value {
             Value::Number(number) => {
@@ -265,12 +265,12 @@ impl Rules {
                 if let Some(least) = self.min_properties.filter(|least| count < *least) {
                     let why = format!(
                         "{} in body should have at least {least} properties",
-                        shown(path)
+                        display_path(path)
                     );
-                    causes.push(Cause::invalid(shown(path), value, &why));
+                    causes.push(Cause::invalid(display_path(path), value, &why));
                 }
                 if let Some(most) = self.max_properties.filter(|most| count > *most) {
-                    causes.push(Cause::too_many(shown(path), count, most));
+                    causes.push(Cause::too_many(display_path(path), count, most));
                 }
             }
             Value::Null | Value::Bool(_) => {}
@@ -379,7 +379,7 @@ fn type_name(value: &Value) -> &'static str {
 }
 
 /// The object as a whole has no path.
-fn shown(path: &str) -> &str {
+fn display_path(path: &str) -> &str {
     if path.is_empty() { "<nil>" } else { path }
 }
 

@@ -4,7 +4,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::{
-    node::{Bound, ListType, Node, Rest, Rules, Type},
+    node::{Bound, ListType, Node, Rest, Type, ValueConstraints},
     rules::validations,
 };
 
@@ -18,15 +18,15 @@ pub(crate) fn pattern(text: &str) -> Result<Regex, regex::Error> {
 
 /// Compiles the schema of a whole object.
 pub(super) fn root(schema: &Value) -> Node {
-    placed(schema, true)
+    compile_root(schema, true)
 }
 
 /// Compiles a node. The JSON parser of bodies limits the nesting.
 pub(super) fn node(schema: &Value) -> Node {
-    placed(schema, false)
+    compile_root(schema, false)
 }
 
-fn placed(schema: &Value, is_root: bool) -> Node {
+fn compile_root(schema: &Value, is_root: bool) -> Node {
     let fields = schema
         .get("properties")
         .and_then(Value::as_object)
@@ -98,7 +98,7 @@ fn list_type(schema: &Value) -> ListType {
     }
 }
 
-fn rules(schema: &Value) -> Rules {
+fn rules(schema: &Value) -> ValueConstraints {
     let number = |name: &str| schema.get(name).and_then(Value::as_f64);
     let size = |name: &str| schema.get(name).and_then(Value::as_u64);
     let nodes = |name: &str| {
@@ -116,7 +116,7 @@ fn rules(schema: &Value) -> Rules {
             exclusive: flag(schema, exclusive),
         })
     };
-    Rules {
+    ValueConstraints {
         required: texts(schema, "required"),
         allowed: schema
             .get("enum")

@@ -92,7 +92,7 @@ impl Evaluation {
                         format!("[{name}]")
                     };
                     let old = node.old_field(place.old, name);
-                    self.step(field, value, place.of(old, value), (path, &step))?;
+                    self.step(field, value, place.of(old, value), path, &step)?;
                 }
             }
             Value::Array(list) => {
@@ -106,7 +106,8 @@ impl Evaluation {
                         items,
                         value,
                         place.of(old, value),
-                        (path, &format!("[{index}]")),
+                        path,
+                        &format!("[{index}]"),
                     )?;
                 }
             }
@@ -120,7 +121,8 @@ impl Evaluation {
         node: &'a Node,
         value: &'a Value,
         place: OldValue<'a>,
-        (path, step): (&mut String, &str),
+        path: &mut String,
+        step: &str,
     ) -> Result<(), Ended> {
         let length = path.len();
         path.push_str(step);
@@ -165,12 +167,13 @@ impl Evaluation {
                 return self.refuse(
                     validation,
                     &activation,
-                    (path, place.is_same && !is_transition),
+                    path,
+                    place.is_same && !is_transition,
                 );
             }
             Err(error) => error,
         };
-        let rule = validation.shown();
+        let rule = validation.display_name();
         match &error {
             EvalError::Cost if self.budget.is_spent() => {
                 self.push_cause(validation.invalid(path, OUT_OF_BUDGET))
@@ -205,7 +208,8 @@ impl Evaluation {
         &mut self,
         validation: &'a Validation,
         activation: &Activation<'a>,
-        (path, is_same): (&str, bool),
+        path: &str,
+        is_same: bool,
     ) -> Result<(), Ended> {
         let mut ended = Ok(());
         let mut message = None;

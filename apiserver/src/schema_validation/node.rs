@@ -29,7 +29,7 @@ pub(super) struct Node {
     pub(super) list: ListType,
     /// Whether the object is atomic: it changes only as a whole.
     pub(super) is_atomic: bool,
-    pub(super) rules: Rules,
+    pub(super) rules: ValueConstraints,
     /// `x-kubernetes-validations`.
     pub(super) validations: Vec<Validation>,
     /// Whether this value, or one within, has rules.
@@ -74,7 +74,7 @@ pub(super) enum Type {
 
 /// The constraints of a value of the right type.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
+pub(super) struct ValueConstraints {
     pub(super) required: Vec<Box<str>>,
     pub(super) allowed: Vec<Value>,
     pub(super) minimum: Option<Bound>,

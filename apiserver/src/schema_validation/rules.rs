@@ -111,7 +111,7 @@ fn variables(rule: &Value, decl: &Decl) -> [(&'static str, Decl); 2] {
     [("self", decl.clone()), ("oldSelf", old)]
 }
 
-fn compiled(rule: &Value, decl: &Decl) -> Result<Program, String> {
+fn compile(rule: &Value, decl: &Decl) -> Result<Program, String> {
     let source = rule.get("rule").and_then(Value::as_str).unwrap_or_default();
     let program = Program::compile(source, &variables(rule, decl)).map_err(|why| why.of_rule())?;
     match program.decl() {
@@ -146,7 +146,7 @@ pub(crate) fn check_rules(
         fault("rule", None, why);
         return faults;
     };
-    match compiled(rule, &decl) {
+    match compile(rule, &decl) {
         Err(why) => fault("rule", None, why),
         Ok(program) if program.uses("oldSelf") => {
             if let Some(path) = uncorrelatable {
@@ -259,7 +259,7 @@ impl Validation {
             let message = Some(message).filter(|source| !source.trim().is_empty());
             let variables = variables(&self.source, &self.decl);
             Programs {
-                rule: compiled(&self.source, &self.decl),
+                rule: compile(&self.source, &self.decl),
                 message: message.and_then(|source| Program::compile(source, &variables).ok()),
             }
         })
@@ -275,7 +275,7 @@ impl Validation {
     }
 
     /// Returns how messages name the rule.
-    pub(super) fn shown(&self) -> &str {
+    pub(super) fn display_name(&self) -> &str {
         if self.message.is_empty() {
             &self.rule
         } else {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
-    fields::{held, node_port, ports_mut},
+    fields::{held_claims, node_port, ports_mut},
     ranges::{self, Claim},
     spec::{has_address, has_node_ports},
 };
@@ -210,7 +210,10 @@ pub(super) async fn give_ports(
 }
 
 /// The claims that are stored for a service, whatever it says itself.
-pub(super) async fn stored(api: &Server, target: &Target) -> Result<BTreeSet<Claim>, StatusError> {
+pub(super) async fn stored_claims(
+    api: &Server,
+    target: &Target,
+) -> Result<BTreeSet<Claim>, StatusError> {
     let mut claims = BTreeSet::new();
     for resource in [
         Claim::Port(0).resource(),
@@ -244,7 +247,7 @@ pub(super) async fn difference(
     before: &BTreeSet<Claim>,
     new: Option<&Value>,
 ) -> Result<Vec<Write>, StatusError> {
-    let after = new.map(held).unwrap_or_default();
+    let after = new.map(held_claims).unwrap_or_default();
     let owner = json!({"group": "", "resource": "services", "namespace": target.namespace, "name": target.name});
     let mut writes: Vec<_> = after
         .difference(before)

@@ -25,7 +25,7 @@ fn text<'a>(spec: &'a Spec, key: &str) -> &'a str {
 }
 
 /// What of the service is its own.
-pub(super) fn held(service: &Value) -> BTreeSet<Claim> {
+pub(super) fn held_claims(service: &Value) -> BTreeSet<Claim> {
     let Some(spec) = service.get("spec").and_then(Value::as_object) else {
         return BTreeSet::new();
     };

@@ -42,9 +42,11 @@ pub(crate) async fn settle(
         target.name.as_str(),
     );
     let before = match old {
-        Some(old) => fields::held(old),
+        Some(old) => fields::held_claims(old),
         // of a damaged service they are known by its name alone
-        None if api.store().damaged().has(&key) => claims::stored(api, target).await?,
+        None if api.store().damaged_objects().has(&key) => {
+            claims::stored_claims(api, target).await?
+        }
         None => BTreeSet::new(),
     };
     let Some(new) = new else {

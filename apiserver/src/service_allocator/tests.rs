@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{
-    fields::{carry, families, held},
+    fields::{carry, families, held_claims},
     ranges::{Claim, addresses, ports, refuses_address, refuses_port},
 };
 
@@ -50,13 +50,13 @@ fn an_update_keeps_what_was_given_and_drops_what_the_new_type_has_no_use_for() {
     let mut new = old.clone();
     new["spec"]["type"] = json!("ClusterIP");
     carry(&old, &mut new);
-    assert_eq!(held(&new).len(), 1);
+    assert_eq!(held_claims(&new).len(), 1);
     assert_eq!(new["spec"]["ports"][0].get("nodePort"), None);
     assert_eq!(new["spec"].get("externalTrafficPolicy"), None);
     let mut new = old.clone();
     new["spec"]["type"] = json!("ExternalName");
     carry(&old, &mut new);
-    assert!(held(&new).is_empty());
+    assert!(held_claims(&new).is_empty());
     assert_eq!(new["spec"].get("clusterIP"), None);
 }
 

@@ -19,20 +19,20 @@ pub(super) fn is_address(text: &str) -> bool {
     comments(rest).is_some_and(str::is_empty)
 }
 
-fn trimmed(text: &str) -> &str {
+fn trim(text: &str) -> &str {
     text.trim_start_matches([' ', '\t'])
 }
 
 /// Reads `local@domain`, and returns what follows.
 fn addr_spec(text: &str) -> Option<&str> {
-    let text = trimmed(text);
+    let text = trim(text);
     let rest = if text.starts_with('"') {
-        let rest = quoted(text)?;
+        let rest = parse_quoted(text)?;
         Some(rest).filter(|rest| text.len() - rest.len() > 2)?
     } else {
         dot_atom(text)?
     };
-    let domain = trimmed(rest.strip_prefix('@')?);
+    let domain = trim(rest.strip_prefix('@')?);
     match domain.strip_prefix('[') {
         Some(literal) => {
             let (address, rest) = literal.split_once(']')?;
@@ -44,14 +44,14 @@ fn addr_spec(text: &str) -> Option<&str> {
 
 /// Reads words, of which there may be none before `<`.
 fn phrase(text: &str) -> Option<&str> {
-    let mut rest = trimmed(text);
+    let mut rest = trim(text);
     while !rest.starts_with('<') {
         rest = if rest.starts_with('"') {
-            quoted(rest)?
+            parse_quoted(rest)?
         } else {
             atom(rest)?
         };
-        rest = trimmed(rest);
+        rest = trim(rest);
     }
     Some(rest)
 }
@@ -78,7 +78,7 @@ fn is_visible(char: char) -> bool {
 }
 
 /// Reads a text in quotation marks.
-fn quoted(text: &str) -> Option<&str> {
+fn parse_quoted(text: &str) -> Option<&str> {
     let mut chars = text.strip_prefix('"')?.chars();
     loop {
         let char = match chars.next()? {
@@ -94,7 +94,7 @@ fn quoted(text: &str) -> Option<&str> {
 
 /// Reads comments in parentheses.
 fn comments(text: &str) -> Option<&str> {
-    let mut rest = trimmed(text);
+    let mut rest = trim(text);
     while let Some(comment) = rest.strip_prefix('(') {
         let mut depth = 1;
         let mut chars = comment.chars();
@@ -106,7 +106,7 @@ fn comments(text: &str) -> Option<&str> {
                 _ => {}
             }
         }
-        rest = trimmed(chars.as_str());
+        rest = trim(chars.as_str());
     }
     Some(rest)
 }

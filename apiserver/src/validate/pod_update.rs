@@ -38,7 +38,7 @@ pub(super) fn update(old: &Value, new: &Value) -> Vec<Cause> {
     causes.extend(deadline(&old, &new));
     causes.extend(tolerations(&old, &new));
     causes.extend(gates(&old, &new));
-    let (mut before, mut after) = (fixed(&old), fixed(&new));
+    let (mut before, mut after) = (immutable_part(&old), immutable_part(&new));
     if !items(&old, "/schedulingGates").is_empty() {
         // No scheduler has handled the pod yet, so its selection of nodes may still be narrowed.
         causes.extend(node_selector(&old, &new));
@@ -196,7 +196,7 @@ fn without_node_selection(spec: &mut Map<String, Value>) {
 }
 
 /// Returns the immutable part of the spec; an empty list counts as none, as in Go.
-fn fixed(spec: &Value) -> Map<String, Value> {
+fn immutable_part(spec: &Value) -> Map<String, Value> {
     let mut spec = spec.as_object().cloned().unwrap_or_default();
     for field in ["containers", "initContainers"] {
         for container in spec

@@ -3,7 +3,7 @@
 use kubeapi::Identity;
 use serde_json::{Value, json};
 
-use super::world::{MAPS, PODS, World, named, pod, refusal, widget};
+use super::world::{MAPS, PODS, World, named_map, pod, refusal, widget};
 
 fn node() -> Identity {
     Identity::new("system:node:edge-1", ["system:nodes"])
@@ -183,13 +183,13 @@ async fn bodies_have_limits_and_types() {
             (&create, large.into(), 413, too_large),
             (
                 &format!("{create} content-type:application/cbor"),
-                named("a"),
+                named_map("a"),
                 415,
                 unsupported.clone(),
             ),
             (
                 &format!("{create} content-type:text/plain"),
-                named("a"),
+                named_map("a"),
                 415,
                 unsupported,
             ),
@@ -210,7 +210,7 @@ async fn bodies_have_limits_and_types() {
             (&create, Value::Null, 400, json!({"reason": "BadRequest"})),
             (
                 &format!("{create} content-type:application/json;charset=utf-8"),
-                named("a"),
+                named_map("a"),
                 201,
                 json!({}),
             ),

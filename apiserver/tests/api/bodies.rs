@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{MAPS, PODS, WIDGETS, World, named, pod, refusal, widget};
+use super::world::{MAPS, PODS, WIDGETS, World, named_map, pod, refusal, widget};
 
 /// A request whose body has this kind and `apiVersion`, and its fields.
 struct Place {
@@ -15,7 +15,8 @@ struct Place {
 
 fn place(
     request: &'static str,
-    (kind, api_version): (&'static str, &'static str),
+    kind: &'static str,
+    api_version: &'static str,
     body: Value,
     code: u16,
 ) -> Place {
@@ -38,79 +39,92 @@ fn places() -> Vec<Place> {
     vec![
         place(
             "POST /api/v1/namespaces/default/configmaps",
-            ("ConfigMap", "v1"),
-            named("x"),
+            "ConfigMap",
+            "v1",
+            named_map("x"),
             201,
         ),
         place(
             "PUT /api/v1/namespaces/default/configmaps/m",
-            ("ConfigMap", "v1"),
+            "ConfigMap",
+            "v1",
             json!({"metadata": {"name": "m"}}),
             200,
         ),
         place(
             "POST /apis/authentication.k8s.io/v1/tokenreviews",
-            ("TokenReview", AUTHENTICATION),
+            "TokenReview",
+            AUTHENTICATION,
             json!({"spec": {"token": "x"}}),
             201,
         ),
         place(
             "POST /apis/authentication.k8s.io/v1/selfsubjectreviews",
-            ("SelfSubjectReview", AUTHENTICATION),
+            "SelfSubjectReview",
+            AUTHENTICATION,
             json!({}),
             201,
         ),
         place(
             "POST /apis/authorization.k8s.io/v1/subjectaccessreviews",
-            ("SubjectAccessReview", AUTHORIZATION),
+            "SubjectAccessReview",
+            AUTHORIZATION,
             subject(),
             201,
         ),
         place(
             "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-            ("SelfSubjectAccessReview", AUTHORIZATION),
+            "SelfSubjectAccessReview",
+            AUTHORIZATION,
             json!({"spec": {"resourceAttributes": resource()}}),
             201,
         ),
         place(
             "POST /apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews",
-            ("LocalSubjectAccessReview", AUTHORIZATION),
+            "LocalSubjectAccessReview",
+            AUTHORIZATION,
             local,
             201,
         ),
         place(
             "POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
-            ("SelfSubjectRulesReview", AUTHORIZATION),
+            "SelfSubjectRulesReview",
+            AUTHORIZATION,
             json!({"spec": {"namespace": "default"}}),
             201,
         ),
         place(
             "POST /api/v1/namespaces/default/serviceaccounts/s/token",
-            ("TokenRequest", AUTHENTICATION),
+            "TokenRequest",
+            AUTHENTICATION,
             json!({"spec": {}}),
             201,
         ),
         place(
             "PUT /apis/apps/v1/namespaces/default/deployments/d/scale",
-            ("Scale", "autoscaling/v1"),
+            "Scale",
+            "autoscaling/v1",
             json!({"metadata": {"name": "d"}, "spec": {"replicas": 2}}),
             200,
         ),
         place(
             "POST /api/v1/namespaces/default/pods/p/binding",
-            ("Binding", "v1"),
+            "Binding",
+            "v1",
             json!({"metadata": {"name": "p"}, "target": {"name": "n"}}),
             201,
         ),
         place(
             "POST /api/v1/namespaces/default/pods/p/eviction",
-            ("Eviction", "policy/v1"),
-            named("p"),
+            "Eviction",
+            "policy/v1",
+            named_map("p"),
             201,
         ),
         place(
             "DELETE /api/v1/namespaces/default/configmaps/m",
-            ("DeleteOptions", "v1"),
+            "DeleteOptions",
+            "v1",
             json!({}),
             200,
         ),
@@ -119,10 +133,10 @@ fn places() -> Vec<Place> {
 
 async fn world() -> World {
     let world = World::new().await;
-    world.create(MAPS, named("m")).await;
+    world.create(MAPS, named_map("m")).await;
     world.create(PODS, pod("p")).await;
     world
-        .create("/api/v1/namespaces/default/serviceaccounts", named("s"))
+        .create("/api/v1/namespaces/default/serviceaccounts", named_map("s"))
         .await;
     let labels = json!({"app": "d"});
     let template = json!({"metadata": {"labels": labels}, "spec": pod("x")["spec"]});
@@ -313,7 +327,7 @@ async fn access_reviews_are_checked_as_the_api_server_does() {
             (&format!("{path}/selfsubjectaccessreviews"), json!({}), 422, invalid(one)),
             (
                 &format!("{path}/selfsubjectaccessreviews"),
-                named("x"),
+                named_map("x"),
                 422,
                 invalid(&format!("[{one}, metadata: Invalid value: {{\"name\":\"x\"}}: must be empty]")),
             ),

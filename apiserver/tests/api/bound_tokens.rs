@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{PODS, World, named, pod_on, refusal};
+use super::world::{PODS, World, named_map, pod_on, refusal};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
@@ -25,15 +25,15 @@ fn runs_as(name: &str, account: &str) -> Value {
 #[tokio::test]
 async fn a_token_is_the_account_that_was_asked_for_and_bound_to_what_is_there() {
     let world = World::strict().await;
-    let [weak, strong] = ["weak", "strong"].map(named);
+    let [weak, strong] = ["weak", "strong"].map(named_map);
     let (weak, strong) = (
         world.create(ACCOUNTS, weak).await,
         world.create(ACCOUNTS, strong).await,
     );
     let pod = world.create(PODS, runs_as("p", "weak")).await;
     world.create(PODS, runs_as("q", "strong")).await;
-    let secret = world.create(SECRETS, named("s")).await;
-    let node = world.create(NODES, named("edge-1")).await;
+    let secret = world.create(SECRETS, named_map("s")).await;
+    let node = world.create(NODES, named_map("edge-1")).await;
     let mut mirror = pod_on("m", "edge-1");
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "h"});
     let mirror = world.create(PODS, mirror).await;
@@ -158,7 +158,7 @@ async fn a_token_is_the_account_that_was_asked_for_and_bound_to_what_is_there() 
 #[tokio::test]
 async fn a_token_lives_ten_minutes_at_least_and_as_long_as_is_allowed() {
     let world = World::strict().await;
-    let robot = uid(&world.create(ACCOUNTS, named("robot")).await);
+    let robot = uid(&world.create(ACCOUNTS, named_map("robot")).await);
     let path = format!("POST {ACCOUNTS}/robot/token");
     let asked = |seconds: u64| json!({"spec": {"expirationSeconds": seconds}});
     for seconds in [0, 599, (1 << 32) + 1, u64::from(u32::MAX) * 4] {
@@ -199,13 +199,13 @@ async fn a_token_lives_ten_minutes_at_least_and_as_long_as_is_allowed() {
 #[tokio::test]
 async fn a_bound_token_ends_with_what_it_is_bound_to() {
     let world = World::strict().await;
-    world.create(ACCOUNTS, named("robot")).await;
+    world.create(ACCOUNTS, named_map("robot")).await;
     let nobody = world.called_by(None);
     let path = format!("POST {ACCOUNTS}/robot/token");
     for (kind, collection, object) in [
         ("Pod", PODS, runs_as("x", "robot")),
-        ("Secret", SECRETS, named("x")),
-        ("Node", NODES, named("x")),
+        ("Secret", SECRETS, named_map("x")),
+        ("Node", NODES, named_map("x")),
     ] {
         world.create(collection, object.clone()).await;
         let answer = world
@@ -239,7 +239,7 @@ async fn a_bound_token_ends_with_what_it_is_bound_to() {
             .await;
     }
     // a pod's token does not end with its node
-    world.create(NODES, named("edge-1")).await;
+    world.create(NODES, named_map("edge-1")).await;
     world.create(PODS, runs_as("y", "robot")).await;
     let answer = world
         .expect(&path, reference("Pod", "y", ""), 201, json!({}))

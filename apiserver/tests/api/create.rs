@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{MAPS, PODS, WIDGETS, World, named, names, pod, refusal, version, widget};
+use super::world::{MAPS, PODS, WIDGETS, World, named_map, names, pod, refusal, version, widget};
 
 #[tokio::test]
 async fn the_server_has_its_say() {
@@ -108,7 +108,7 @@ async fn names_can_be_generated() {
     // a name of one's own goes before
     let both = json!({"metadata": {"generateName": "job-", "name": "mine"}});
     world
-        .expect(&format!("POST {MAPS}"), both, 201, named("mine"))
+        .expect(&format!("POST {MAPS}"), both, 201, named_map("mine"))
         .await;
 }
 
@@ -142,7 +142,7 @@ async fn what_is_made_of_a_name_is_made_of_the_generated_one() {
 #[tokio::test]
 async fn what_cannot_be_created_is_refused() {
     let world = World::new().await;
-    world.create(MAPS, named("taken")).await;
+    world.create(MAPS, named_map("taken")).await;
     let held = json!({"metadata": {"name": "ending", "finalizers": ["x/y"]}});
     world.create("/api/v1/namespaces", held).await;
     let terminating = json!({"status": {"phase": "Terminating"}});
@@ -171,12 +171,12 @@ async fn what_cannot_be_created_is_refused() {
     let versioned = json!({"metadata": {"name": "a", "resourceVersion": "1"}});
     world
         .expect_all(vec![
-            (&create, named("taken"), 409, exists.clone()),
-            (&format!("{create}?dryRun=All"), named("taken"), 409, exists),
-            ("POST /api/v1/namespaces/absent/configmaps", named("a"), 404, absent),
+            (&create, named_map("taken"), 409, exists.clone()),
+            (&format!("{create}?dryRun=All"), named_map("taken"), 409, exists),
+            ("POST /api/v1/namespaces/absent/configmaps", named_map("a"), 404, absent),
             (
                 "POST /api/v1/namespaces/ending/configmaps",
-                named("a"),
+                named_map("a"),
                 403,
                 json!({
                     "reason": "Forbidden", "message": format!("configmaps \"a\" is forbidden: {ending}"),
@@ -186,7 +186,7 @@ async fn what_cannot_be_created_is_refused() {
             (&create, json!({}), 422, refusal("Invalid", no_name)),
             (
                 &create,
-                named("No"),
+                named_map("No"),
                 422,
                 json!({"reason": "Invalid", "details": {"name": "No", "causes": [{"field": "metadata.name"}]}}),
             ),
@@ -205,19 +205,19 @@ async fn what_cannot_be_created_is_refused() {
             (&create, json!({"kind": "Secret", "metadata": {"name": "a"}}), 400, json!({"reason": "BadRequest"})),
             (&create, json!({"apiVersion": "v2", "metadata": {"name": "a"}}), 400, json!({"reason": "BadRequest"})),
             (&create, json!({"metadata": {"name": "a"}, "data": {"n": 1}}), 400, json!({"reason": "BadRequest"})),
-            (&format!("POST {PODS}"), named("a"), 422, json!({"reason": "Invalid"})),
+            (&format!("POST {PODS}"), named_map("a"), 422, json!({"reason": "Invalid"})),
             (&format!("POST {WIDGETS}"), widget("a", 0), 422, json!({"reason": "Invalid"})),
             (
                 &format!("{create}?dryRun=Some"),
-                named("a"),
+                named_map("a"),
                 422,
                 refusal(
                     "Invalid",
                     "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"Some\"]: supported values: \"All\"",
                 ),
             ),
-            (&format!("{create}?fieldValidation=No"), named("a"), 422, json!({"reason": "Invalid"})),
-            (&format!("{create}?fieldManager={}", "x".repeat(129)), named("a"), 422, json!({"reason": "Invalid"})),
+            (&format!("{create}?fieldValidation=No"), named_map("a"), 422, json!({"reason": "Invalid"})),
+            (&format!("{create}?fieldManager={}", "x".repeat(129)), named_map("a"), 422, json!({"reason": "Invalid"})),
         ])
         .await;
     assert_eq!(names(&world.get("/api/v1/configmaps").await), ["taken"]);
@@ -286,7 +286,7 @@ async fn a_dry_run_leaves_nothing() {
     world
         .expect(&format!("GET {PODS}/a"), Value::Null, 404, json!({}))
         .await;
-    let made = world.create(MAPS, named("b")).await;
+    let made = world.create(MAPS, named_map("b")).await;
     let before = world.api.store().revision();
     world
         .expect_all(vec![
@@ -306,7 +306,7 @@ async fn a_dry_run_leaves_nothing() {
                 &format!("APPLY {MAPS}/c?dryRun=All&fieldManager=m"),
                 json!({"apiVersion": "v1", "kind": "ConfigMap"}),
                 201,
-                named("c"),
+                named_map("c"),
             ),
             (
                 &format!("DELETE {MAPS}/b?dryRun=All"),
@@ -324,7 +324,7 @@ async fn a_dry_run_leaves_nothing() {
                 &format!("DELETE {MAPS}?dryRun=All"),
                 Value::Null,
                 200,
-                json!({"items": [named("b")]}),
+                json!({"items": [named_map("b")]}),
             ),
         ])
         .await;
@@ -428,7 +428,7 @@ async fn new_objects_are_answered_in_the_words_of_the_api_server() {
         .expect_all(vec![
             (
                 "POST /apis/apps/v1/namespaces/default/replicasets?dryRun=All",
-                named("x"),
+                named_map("x"),
                 422,
                 refusal("Invalid", replica_set),
             ),
@@ -446,9 +446,9 @@ async fn new_objects_are_answered_in_the_words_of_the_api_server() {
             ),
             (
                 "POST /apis/policy/v1/namespaces/default/poddisruptionbudgets?dryRun=All",
-                named("A_b"),
+                named_map("A_b"),
                 201,
-                named("A_b"),
+                named_map("A_b"),
             ),
             (
                 "POST /api/v1/namespaces?dryRun=All",

@@ -37,7 +37,7 @@ fn map(name: &str) -> Value {
     json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name, "labels": {"a": "b"}}, "data": {"k": "v"}})
 }
 
-async fn damaged(path: &Path, damage: &str) -> World {
+async fn damaged_world(path: &Path, damage: &str) -> World {
     {
         let world = World::over(SqliteStore::open(path).await.unwrap()).await;
         for name in ["one", "two"] {
@@ -49,10 +49,10 @@ async fn damaged(path: &Path, damage: &str) -> World {
         format!("UPDATE objects SET {damage} WHERE resource = 'configmaps' AND name = 'one'"),
     )
     .await;
-    reopened(path).await
+    reopen(path).await
 }
 
-async fn reopened(path: &Path) -> World {
+async fn reopen(path: &Path) -> World {
     let store = SqliteStore::open(path).await.unwrap();
     World::around(apiserver::builder(store).registry(registry()).build())
 }
@@ -82,7 +82,7 @@ fn names(list: &Value) -> Vec<&str> {
 async fn a_list_has_the_others_and_the_object_itself_is_named() {
     for damage in DAMAGES {
         let directory = tempfile::tempdir().unwrap();
-        let world = damaged(&directory.path().join("a.db"), damage).await;
+        let world = damaged_world(&directory.path().join("a.db"), damage).await;
         for query in ["", "?limit=1", "?labelSelector=a%3Db", "?resourceVersion=0"] {
             let list = get(&world, &format!("{MAPS}{query}")).await;
             assert_eq!(
@@ -105,7 +105,7 @@ async fn a_list_has_the_others_and_the_object_itself_is_named() {
 async fn it_can_be_deleted_and_made_anew() {
     for damage in DAMAGES {
         let directory = tempfile::tempdir().unwrap();
-        let world = damaged(&directory.path().join("a.db"), damage).await;
+        let world = damaged_world(&directory.path().join("a.db"), damage).await;
         let uid = json!({"preconditions": {"uid": "some"}});
         let refused = delete(&world, &format!("{MAPS}/one"), uid).await;
         assert_eq!(
@@ -137,7 +137,7 @@ async fn it_can_be_deleted_and_made_anew() {
 #[tokio::test]
 async fn it_can_be_made_anew_in_its_place() {
     let directory = tempfile::tempdir().unwrap();
-    let world = damaged(&directory.path().join("a.db"), DAMAGES[0]).await;
+    let world = damaged_world(&directory.path().join("a.db"), DAMAGES[0]).await;
     assert_eq!(post(&world, MAPS, map("one")).await, StatusCode::CREATED);
     assert_eq!(post(&world, MAPS, map("one")).await, StatusCode::CONFLICT);
     assert_eq!(
@@ -150,7 +150,7 @@ async fn it_can_be_made_anew_in_its_place() {
 async fn a_watcher_is_told_of_its_end() {
     for query in ["", "&labelSelector=a%3Db"] {
         let directory = tempfile::tempdir().unwrap();
-        let world = damaged(&directory.path().join("a.db"), DAMAGES[0]).await;
+        let world = damaged_world(&directory.path().join("a.db"), DAMAGES[0]).await;
         let version = get(&world, MAPS).await.body["metadata"]["resourceVersion"].clone();
         let version = version.as_str().unwrap();
         let path = format!("{MAPS}?watch=true&resourceVersion={version}&timeoutSeconds=1{query}");
@@ -185,7 +185,7 @@ async fn a_damaged_definition_stops_no_other() {
         format!("UPDATE objects SET value = x'7b' WHERE {crd}"),
     )
     .await;
-    let world = reopened(&path).await;
+    let world = reopen(&path).await;
     // that which the API was built with is there again
     assert_eq!(get(&world, WIDGETS).await.code, StatusCode::OK);
     assert_eq!(post(&world, MAPS, map("one")).await, StatusCode::CREATED);
@@ -213,7 +213,7 @@ async fn damaged_object_is_written_again_with_its_uid() {
             format!("UPDATE objects SET {flipped} WHERE resource = 'configmaps' AND name = 'one'"),
         )
         .await;
-        let world = reopened(&path).await;
+        let world = reopen(&path).await;
         let patch = world
             .send(&format!("MERGE {MAPS}/one"), json!({"data": {"a": "b"}}))
             .await;
@@ -252,7 +252,7 @@ async fn damaged_object_is_written_again_with_its_uid() {
 #[tokio::test]
 async fn list_that_lacks_a_damaged_object_warns_or_fails() {
     let directory = tempfile::tempdir().unwrap();
-    let world = damaged(&directory.path().join("a.db"), DAMAGES[0]).await;
+    let world = damaged_world(&directory.path().join("a.db"), DAMAGES[0]).await;
     let list = get(&world, MAPS).await;
     let warning = list.headers.get("warning").unwrap().to_str().unwrap();
     assert!(
@@ -308,7 +308,7 @@ async fn damaged_service_is_written_again_with_its_address() {
         format!("UPDATE objects SET value = substr(value, 1, 30) WHERE {row}"),
     )
     .await;
-    let world = reopened(&path).await;
+    let world = reopen(&path).await;
     let mut again = service.clone();
     again["spec"]["clusterIP"] = made["spec"]["clusterIP"].clone();
     again["spec"]["ports"][0]["nodePort"] = made["spec"]["ports"][0]["nodePort"].clone();

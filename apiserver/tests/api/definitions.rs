@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{WIDGETS, World, named, names, refusal, version};
+use super::world::{WIDGETS, World, named_map, names, refusal, version};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CARS: &str = "/apis/example.org/v1/namespaces/default/cars";
@@ -622,7 +622,7 @@ async fn what_the_api_was_built_with_is_stored_and_stays() {
     );
     world.create(CRDS, cars()).await;
     world.create(CARS, car("a", 4)).await;
-    world.create(WIDGETS, named("w")).await;
+    world.create(WIDGETS, named_map("w")).await;
     // another process on the same store
     let api = apiserver::builder(world.api.store().clone())
         .registry(super::world::registry())

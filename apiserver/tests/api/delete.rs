@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::world::{
-    MAPS, PODS, WIDGETS, World, labelled, named, names, pod, pod_on, refusal, widget,
+    MAPS, PODS, WIDGETS, World, labelled_map, named_map, names, pod, pod_on, refusal, widget,
 };
 
 #[tokio::test]
 async fn what_is_gone_is_told_by_a_status_or_the_object() {
     let world = World::new().await;
-    world.create(MAPS, named("a")).await;
+    world.create(MAPS, named_map("a")).await;
     world.create(WIDGETS, widget("a", 1)).await;
     world.create(PODS, pod("a")).await;
     let map = json!({"kind": "Status", "status": "Success", "details": {"name": "a", "kind": "configmaps"}});
@@ -80,7 +80,7 @@ async fn running_pods_get_time_to_end() {
                 200,
                 begun(10),
             ),
-            (&a, json!({"gracePeriodSeconds": 0}), 200, named("a")),
+            (&a, json!({"gracePeriodSeconds": 0}), 200, named_map("a")),
             (&format!("GET {PODS}/a"), Value::Null, 404, json!({})),
         ])
         .await;
@@ -90,7 +90,7 @@ async fn running_pods_get_time_to_end() {
 #[tokio::test]
 async fn preconditions_are_kept() {
     let world = World::new().await;
-    let made = world.create(MAPS, named("a")).await;
+    let made = world.create(MAPS, named_map("a")).await;
     let (uid, version) = (
         &made["metadata"]["uid"],
         &made["metadata"]["resourceVersion"],
@@ -146,13 +146,16 @@ async fn preconditions_are_kept() {
 async fn collections_can_be_deleted() {
     let world = World::new().await;
     for (name, app) in [("a", "web"), ("b", "db"), ("c", "web")] {
-        world.create(MAPS, labelled(name, app)).await;
+        world.create(MAPS, labelled_map(name, app)).await;
     }
     world
-        .create("/api/v1/namespaces/other/configmaps", labelled("a", "web"))
+        .create(
+            "/api/v1/namespaces/other/configmaps",
+            labelled_map("a", "web"),
+        )
         .await;
     world.create(PODS, pod_on("p", "edge-1")).await;
-    let deleted = json!({"kind": "ConfigMapList", "items": [named("a"), named("c")]});
+    let deleted = json!({"kind": "ConfigMapList", "items": [named_map("a"), named_map("c")]});
     world
         .expect(
             &format!("DELETE {MAPS}?labelSelector=app=web"),
@@ -207,7 +210,7 @@ async fn namespaces_end_when_they_are_empty() {
                 200,
                 terminating.clone(),
             ),
-            (maps, named("a"), 403, refusal("Forbidden", no_more)),
+            (maps, named_map("a"), 403, refusal("Forbidden", no_more)),
             // the list of who empties it can only be changed here
             (
                 &format!("MERGE {path}"),
@@ -230,7 +233,7 @@ async fn namespaces_end_when_they_are_empty() {
         .expect_all(vec![
             (
                 &format!("PUT {path}/finalize"),
-                named("default"),
+                named_map("default"),
                 200,
                 json!({"spec": {"finalizers": null}}),
             ),
@@ -248,7 +251,7 @@ async fn namespaces_end_when_they_are_empty() {
 async fn dependents_are_left_to_the_garbage_collector() {
     let world = World::new().await;
     for name in ["a", "b", "c"] {
-        world.create(MAPS, named(name)).await;
+        world.create(MAPS, named_map(name)).await;
     }
     let path = |name: &str| format!("DELETE {MAPS}/{name}");
     let held =
@@ -299,7 +302,7 @@ async fn dependents_are_left_to_the_garbage_collector() {
                 &format!("MERGE {MAPS}/a"),
                 json!({"metadata": {"finalizers": null}}),
                 200,
-                named("a"),
+                named_map("a"),
             ),
             (&format!("GET {MAPS}/a"), Value::Null, 404, json!({})),
         ])

@@ -5,7 +5,7 @@ use objectstore::{
 };
 use serde_json::{Value, json};
 
-use super::world::{MAPS, World, named};
+use super::world::{MAPS, World, named_map};
 
 #[tokio::test]
 async fn health_is_told_in_one_word_or_more() {
@@ -27,7 +27,7 @@ async fn health_is_told_in_one_word_or_more() {
 async fn requests_watchers_and_objects_are_counted() {
     let world = World::new().await;
     for name in ["a", "b"] {
-        world.create(MAPS, named(name)).await;
+        world.create(MAPS, named_map(name)).await;
     }
     world
         .expect(&format!("GET {MAPS}/absent"), Value::Null, 404, json!({}))

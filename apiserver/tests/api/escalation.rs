@@ -81,7 +81,7 @@ async fn world() -> World {
     world
 }
 
-fn typed(path: &str, mut object: Value) -> Value {
+fn typed_object(path: &str, mut object: Value) -> Value {
     let kind = match path.rsplit('/').next().unwrap() {
         "roles" => "Role",
         "clusterroles" => "ClusterRole",
@@ -104,7 +104,7 @@ async fn label_and_content_of_roles_and_bindings_are_written_only_by_who_has_the
             labelled["metadata"]["labels"] = labels.clone();
             let mut annotated = world.get(&format!("{path}/{name}")).await;
             annotated["metadata"]["annotations"] = json!({"a": "b"});
-            let mut applied = typed(&path, object(&path, name, is_large));
+            let mut applied = typed_object(&path, object(&path, name, is_large));
             applied["metadata"]["labels"] = json!({"x": "y"});
             let patch = json!({"metadata": {"labels": labels}});
             let operations =
@@ -135,7 +135,7 @@ async fn label_and_content_of_roles_and_bindings_are_written_only_by_who_has_the
                 (format!("PUT {path}/{name}-put"), new("put"), 201),
                 (
                     format!("APPLY {path}/{name}-applied?fieldManager=a"),
-                    typed(&path, new("applied")),
+                    typed_object(&path, new("applied")),
                     201,
                 ),
             ];

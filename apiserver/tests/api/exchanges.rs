@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use super::world::{Issuer, World, lacks, named};
+use super::world::{Issuer, World, lacks, named_map};
 
 /// Fewer would not be the table that is promised.
 const AT_LEAST: usize = 150;
@@ -94,7 +94,7 @@ async fn world(rbac: bool) -> World {
         .build();
     let world = World::around(api);
     for name in ["default", "other"] {
-        world.create("/api/v1/namespaces", named(name)).await;
+        world.create("/api/v1/namespaces", named_map(name)).await;
     }
     world
 }

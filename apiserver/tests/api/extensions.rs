@@ -4,7 +4,7 @@ use kubeapi::Registry;
 use objectstore::MemoryStore;
 use serde_json::{Value, json};
 
-use super::world::{World, named};
+use super::world::{World, named_map};
 
 /// Path of the collection, kind, and an object's fields beside its metadata.
 fn kinds() -> Vec<(&'static str, &'static str, Value)> {
@@ -210,7 +210,9 @@ async fn what_nothing_acts_on_is_said_to_be_only_stored() {
         .stored_only(kinds)
         .build();
     let world = World::around(api);
-    world.create("/api/v1/namespaces", named("default")).await;
+    world
+        .create("/api/v1/namespaces", named_map("default"))
+        .await;
     let policies = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
     let policy = json!({"metadata": {"name": "a"}, "spec": {"podSelector": {}}});
     let warning = "299 - \"networkpolicies in networking.k8s.io/v1 is stored but has no effect in this cluster\"";
@@ -235,7 +237,7 @@ async fn what_nothing_acts_on_is_said_to_be_only_stored() {
         ),
         (
             "POST /api/v1/namespaces/default/configmaps".into(),
-            named("c"),
+            named_map("c"),
             None,
         ),
         (format!("DELETE {policies}/a"), Value::Null, None),
@@ -254,7 +256,9 @@ async fn what_nothing_acts_on_is_said_to_be_only_stored() {
             .registry(Registry::builtin())
             .build(),
     );
-    quiet.create("/api/v1/namespaces", named("default")).await;
+    quiet
+        .create("/api/v1/namespaces", named_map("default"))
+        .await;
     assert_eq!(
         quiet
             .send(&format!("POST {policies}"), policy)

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::world::{MAPS, PODS, WIDGETS, World, named, pod, widget};
+use super::world::{MAPS, PODS, WIDGETS, World, named_map, pod, widget};
 
 /// What one of them may take, in a build without optimisation on a machine that does something else as well. With its square, each
 /// takes minutes.
@@ -57,7 +57,7 @@ fn requests() -> Vec<(&'static str, String, Value)> {
     let owner = |number: usize| json!({"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": number.to_string()});
     let toleration = |number: usize| json!({"key": format!("k{number}"), "operator": "Exists"});
     let taint = |number: usize| json!({"key": format!("k{number}"), "effect": "NoSchedule"});
-    let mut node = named("large");
+    let mut node = named_map("large");
     node["spec"] = json!({"taints": many(40_000, taint)});
     let service = json!({
         "metadata": {"name": "large"},
@@ -139,13 +139,13 @@ fn requests() -> Vec<(&'static str, String, Value)> {
         (
             "labels",
             format!("POST {MAPS}"),
-            with_metadata(named("large"), "labels", labels.into()),
+            with_metadata(named_map("large"), "labels", labels.into()),
         ),
         (
             "finalizers",
             format!("POST {MAPS}"),
             with_metadata(
-                named("large"),
+                named_map("large"),
                 "finalizers",
                 many(60_000, |n| json!(format!("a.b/{n}"))),
             ),
@@ -153,7 +153,7 @@ fn requests() -> Vec<(&'static str, String, Value)> {
         (
             "owners",
             format!("POST {MAPS}"),
-            with_metadata(named("large"), "ownerReferences", many(30_000, owner)),
+            with_metadata(named_map("large"), "ownerReferences", many(30_000, owner)),
         ),
         (
             "applied keys",

@@ -7,7 +7,7 @@ use objectstore::{LogLimits, MemoryStore};
 use serde_json::{Value, json};
 
 use super::world::{
-    MAPS, WIDGETS, World, labelled, named, names, pod_on, refusal, version, widget,
+    MAPS, WIDGETS, World, labelled_map, named_map, names, pod_on, refusal, version, widget,
 };
 
 async fn five() -> World {
@@ -19,7 +19,7 @@ async fn five() -> World {
         ("d", "db"),
         ("e", "web"),
     ] {
-        world.create(MAPS, labelled(name, app)).await;
+        world.create(MAPS, labelled_map(name, app)).await;
     }
     world
 }
@@ -43,8 +43,8 @@ async fn pages_follow_each_other() {
     world
         .expect(&format!("DELETE {MAPS}/c"), Value::Null, 200, json!({}))
         .await;
-    world.create(MAPS, named("bb")).await;
-    world.create(MAPS, named("f")).await;
+    world.create(MAPS, named_map("bb")).await;
+    world.create(MAPS, named_map("f")).await;
     world
         .expect(
             &format!("MERGE {MAPS}/d"),
@@ -113,7 +113,7 @@ async fn items_of_lists_carry_no_kind_where_kubernetes_types_do_not() {
         assert!(!list["items"].as_array().unwrap().is_empty());
     }
     let relay = World::relay();
-    relay.create(MAPS, named("a")).await;
+    relay.create(MAPS, named_map("a")).await;
     assert_eq!(relay.get(MAPS).await["items"][0]["kind"], "ConfigMap");
 }
 
@@ -138,7 +138,10 @@ async fn pages_are_filled_with_what_is_selected() {
 async fn selectors_select() {
     let world = five().await;
     world
-        .create("/api/v1/namespaces/other/configmaps", labelled("a", "web"))
+        .create(
+            "/api/v1/namespaces/other/configmaps",
+            labelled_map("a", "web"),
+        )
         .await;
     world
         .create("/api/v1/namespaces/default/pods", pod_on("p", "edge-1"))
@@ -336,7 +339,7 @@ async fn a_list_that_paused_too_long_goes_on_only_when_asked_to() {
     };
     let world = World::over(MemoryStore::with_log(log)).await;
     for name in ["a", "b"] {
-        world.create(MAPS, named(name)).await;
+        world.create(MAPS, named_map(name)).await;
     }
     let first = world.get(&format!("{MAPS}?limit=1")).await;
     let page = |token: &Value| format!("GET {MAPS}?limit=1&continue={}", token.as_str().unwrap());
@@ -344,7 +347,7 @@ async fn a_list_that_paused_too_long_goes_on_only_when_asked_to() {
     let revision = json!({"metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}});
     world.expect(&page(token), Value::Null, 200, revision).await;
     for name in ["c", "d", "e", "f"] {
-        world.create(MAPS, named(name)).await;
+        world.create(MAPS, named_map(name)).await;
     }
     let expired = world
         .expect(
@@ -384,7 +387,7 @@ async fn large_answers_are_compressed_for_those_who_take_it() {
     let world = World::new().await;
     let large = json!({"metadata": {"name": "large"}, "data": {"a": "x".repeat(200_000)}});
     world.create(MAPS, large).await;
-    world.create(MAPS, named("small")).await;
+    world.create(MAPS, named_map("small")).await;
     let rows = [
         (format!("GET {MAPS} accept-encoding:gzip"), true),
         (

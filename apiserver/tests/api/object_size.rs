@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use objectstore::MemoryStore;
 use serde_json::{Value, json};
 
-use super::world::{MAPS, PODS, World, named, pod, registry, widget};
+use super::world::{MAPS, PODS, World, named_map, pod, registry, widget};
 
 /// etcd's limit, in bytes.
 const LIMIT: usize = 1536 * 1024;
@@ -72,7 +72,9 @@ async fn world() -> World {
             .registry(registry)
             .build(),
     );
-    world.create("/api/v1/namespaces", named("default")).await;
+    world
+        .create("/api/v1/namespaces", named_map("default"))
+        .await;
     world.create(PODS, pod("there")).await;
     world.create(WIDGETS, widget("there", 1)).await;
     let mut stored = bomb(json!({"free": {"a": text(1_000_000)}}));
@@ -277,7 +279,7 @@ async fn too_much_data_is_invalid_at_every_write_whether_it_could_be_stored_or_n
         (MAPS, ["data", "binaryData"], ""),
         (secrets, ["data", "data"], "data"),
     ] {
-        let there = world.create(path, named("there")).await;
+        let there = world.create(path, named_map("there")).await;
         for part in fields {
             // the first could be stored
             for (bytes, most) in [(1024 * 1024 + 4, 1), (2 * 1024 * 1024, usize::MAX)] {

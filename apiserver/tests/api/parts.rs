@@ -3,7 +3,7 @@
 use objectstore::MemoryStore;
 use serde_json::{Value, json};
 
-use super::world::{PODS, World, named, pod, pod_on, refusal};
+use super::world::{PODS, World, named_map, pod, pod_on, refusal};
 
 #[tokio::test]
 async fn a_pod_is_bound_once() {
@@ -30,7 +30,7 @@ async fn a_pod_is_bound_once() {
         .expect_all(vec![
             (
                 &path,
-                named("a"),
+                named_map("a"),
                 422,
                 refusal(
                     "Invalid",
@@ -108,8 +108,8 @@ async fn a_pod_is_bound_once() {
 async fn tokens_come_from_the_issuer() {
     let world = World::new().await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
-    world.create(accounts, named("failing")).await;
-    let robot = world.create(accounts, named("robot")).await;
+    world.create(accounts, named_map("failing")).await;
+    let robot = world.create(accounts, named_map("robot")).await;
     let uid = robot["metadata"]["uid"].as_str().unwrap();
     let path = format!("POST {accounts}/robot/token");
     let issued = json!({

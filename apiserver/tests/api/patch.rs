@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use super::world::{MAPS, PODS, WIDGETS, World, named, pod, refusal, version, widget};
+use super::world::{MAPS, PODS, WIDGETS, World, named_map, pod, refusal, version, widget};
 
 #[tokio::test]
 async fn each_patch_works_in_its_way() {
@@ -46,7 +46,7 @@ async fn each_patch_works_in_its_way() {
 #[tokio::test]
 async fn what_cannot_be_patched_is_refused() {
     let world = World::new().await;
-    world.create(MAPS, named("a")).await;
+    world.create(MAPS, named_map("a")).await;
     world.create(WIDGETS, widget("w", 1)).await;
     let path = format!("{MAPS}/a");
     let unknown =
@@ -121,7 +121,7 @@ async fn what_cannot_be_patched_is_refused() {
                 400,
                 json!({"reason": "BadRequest"}),
             ),
-            (&format!("APPLY {path}"), named("a"), 422, no_manager),
+            (&format!("APPLY {path}"), named_map("a"), 422, no_manager),
             (
                 &format!("MERGE {path}?force=true"),
                 json!({}),
@@ -130,7 +130,7 @@ async fn what_cannot_be_patched_is_refused() {
             ),
             (
                 &format!("APPLY {path}?fieldManager=m"),
-                named("a"),
+                named_map("a"),
                 400,
                 json!({"reason": "BadRequest"}),
             ),
@@ -153,7 +153,7 @@ async fn what_cannot_be_patched_is_refused() {
 #[tokio::test]
 async fn patches_do_not_conflict_with_each_other() {
     let world = World::new().await;
-    world.create(MAPS, named("a")).await;
+    world.create(MAPS, named_map("a")).await;
     let path = format!("MERGE {MAPS}/a");
     let patches = (0..16).map(|index| {
         let key = format!("k{index}");

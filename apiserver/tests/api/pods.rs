@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::world::{PODS, World, named, pod};
+use super::world::{PODS, World, named_map, pod};
 
-fn refused(why: &str) -> Value {
+fn refusal(why: &str) -> Value {
     json!({"reason": "Forbidden", "message": format!("pods \"a\" is forbidden: {why}"), "details": {"name": "a", "kind": "pods"}})
 }
 
@@ -20,9 +20,9 @@ async fn a_pods_account_must_be_there() {
     let of = |name| pod_with(name, "serviceAccountName", json!("robot"));
     let why = "error looking up service account default/robot: serviceaccount \"robot\" not found";
     world
-        .expect(&format!("POST {PODS}"), of("a"), 403, refused(why))
+        .expect(&format!("POST {PODS}"), of("a"), 403, refusal(why))
         .await;
-    let mut account = named("robot");
+    let mut account = named_map("robot");
     account["imagePullSecrets"] = json!([{"name": "registry"}]);
     world
         .create("/api/v1/namespaces/default/serviceaccounts", account)
@@ -55,7 +55,7 @@ async fn a_pod_has_its_accounts_token_unless_it_or_the_account_refuses() {
         ("refuses", json!(false)),
         ("wants", json!(true)),
     ] {
-        let mut account = named(name);
+        let mut account = named_map(name);
         account["automountServiceAccountToken"] = automount;
         world
             .create("/api/v1/namespaces/default/serviceaccounts", account)
@@ -143,7 +143,7 @@ async fn a_pods_runtime_class_must_be_there_and_says_what_it_costs() {
     let of = |name| pod_with(name, "runtimeClassName", json!("kata"));
     let why = "pod rejected: RuntimeClass \"kata\" not found";
     world
-        .expect(&format!("POST {PODS}"), of("a"), 403, refused(why))
+        .expect(&format!("POST {PODS}"), of("a"), 403, refusal(why))
         .await;
     let class = json!({
         "metadata": {"name": "kata"}, "handler": "kata", "overhead": {"podFixed": {"cpu": "250m", "memory": "120Mi"}},
@@ -167,7 +167,7 @@ async fn a_pods_runtime_class_must_be_there_and_says_what_it_costs() {
     let mut other = of("a");
     other["spec"]["overhead"] = json!({"cpu": "1"});
     world
-        .expect(&format!("POST {PODS}"), other, 403, refused(why))
+        .expect(&format!("POST {PODS}"), other, 403, refusal(why))
         .await;
     let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
     world
@@ -175,14 +175,14 @@ async fn a_pods_runtime_class_must_be_there_and_says_what_it_costs() {
             &format!("POST {PODS}"),
             pod_with("a", "overhead", json!({"cpu": "1"})),
             403,
-            refused(why),
+            refusal(why),
         )
         .await;
     let why = "conflict: runtimeClass.scheduling.nodeSelector[runtime] = kata; pod.spec.nodeSelector[runtime] = other";
     let mut elsewhere = of("a");
     elsewhere["spec"]["nodeSelector"] = json!({"runtime": "other"});
     world
-        .expect(&format!("POST {PODS}"), elsewhere, 403, refused(why))
+        .expect(&format!("POST {PODS}"), elsewhere, 403, refusal(why))
         .await;
 }
 
@@ -287,14 +287,14 @@ async fn limit_ranges_fill_in_and_refuse() {
         ),
     ] {
         world
-            .expect(&format!("POST {PODS}"), with(resources), 403, refused(why))
+            .expect(&format!("POST {PODS}"), with(resources), 403, refusal(why))
             .await;
     }
     let mut two = pod("a");
     two["spec"]["containers"] = json!([{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]);
     let why = "maximum cpu usage per Pod is 800m, but limit is 1";
     world
-        .expect(&format!("POST {PODS}"), two, 403, refused(why))
+        .expect(&format!("POST {PODS}"), two, 403, refusal(why))
         .await;
     let claim = json!({"metadata": {"name": "a"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}});
     let message = "persistentvolumeclaims \"a\" is forbidden: minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi";
@@ -330,7 +330,7 @@ async fn quotas_count_what_is_there_and_refuse_more() {
         .await;
     let why = "failed quota: q: must specify limits.memory for: c; requests.cpu for: c";
     world
-        .expect(&format!("POST {PODS}"), pod("a"), 403, refused(why))
+        .expect(&format!("POST {PODS}"), pod("a"), 403, refusal(why))
         .await;
     let with = |name: &str, cpu: &str| {
         let mut pod = pod(name);
@@ -345,7 +345,7 @@ async fn quotas_count_what_is_there_and_refuse_more() {
             &format!("POST {PODS}"),
             with("a", "500m"),
             403,
-            refused(why),
+            refusal(why),
         )
         .await;
     world.create(PODS, with("second", "400m")).await;
@@ -356,7 +356,7 @@ async fn quotas_count_what_is_there_and_refuse_more() {
         .await;
     let why = "exceeded quota: q, requested: pods=1,requests.cpu=1m, used: pods=2,requests.cpu=1, limited: pods=2,requests.cpu=1";
     world
-        .expect(&format!("POST {PODS}"), with("a", "1m"), 403, refused(why))
+        .expect(&format!("POST {PODS}"), with("a", "1m"), 403, refusal(why))
         .await;
     // what has ended, or is gone, uses nothing
     world
@@ -380,12 +380,12 @@ async fn quotas_count_what_is_there_and_refuse_more() {
         .expect(&format!("GET {quotas}/q"), Value::Null, 200, used)
         .await;
     world
-        .create("/api/v1/namespaces/default/configmaps", named("one"))
+        .create("/api/v1/namespaces/default/configmaps", named_map("one"))
         .await;
     let message = "configmaps \"two\" is forbidden: exceeded quota: q, requested: count/configmaps=1, used: count/configmaps=1, limited: count/configmaps=1";
     let maps = "POST /api/v1/namespaces/default/configmaps";
     world
-        .expect(maps, named("two"), 403, json!({"message": message}))
+        .expect(maps, named_map("two"), 403, json!({"message": message}))
         .await;
     let service =
         json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
@@ -399,7 +399,7 @@ async fn quotas_count_what_is_there_and_refuse_more() {
         .await;
     // other namespaces are not concerned
     world
-        .create("/api/v1/namespaces/other/configmaps", named("two"))
+        .create("/api/v1/namespaces/other/configmaps", named_map("two"))
         .await;
 }
 
@@ -450,9 +450,12 @@ async fn parallel_writers_do_not_get_past_a_quota() {
         .create("/api/v1/namespaces/default/resourcequotas", quota)
         .await;
     let names: Vec<_> = (0..12).map(|number| format!("map-{number}")).collect();
-    let created = names
-        .iter()
-        .map(|name| world.send("POST /api/v1/namespaces/default/configmaps", named(name)));
+    let created = names.iter().map(|name| {
+        world.send(
+            "POST /api/v1/namespaces/default/configmaps",
+            named_map(name),
+        )
+    });
     let answers = futures::future::join_all(created).await;
     assert_eq!(
         answers.iter().filter(|answer| answer.code == 201).count(),

@@ -3,7 +3,7 @@
 use kubeapi::Identity;
 use serde_json::{Value, json};
 
-use super::world::{PODS, World, named, pod, refusal};
+use super::world::{PODS, World, named_map, pod, refusal};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
@@ -158,7 +158,7 @@ async fn a_certificate_request_says_who_asks() {
 #[tokio::test]
 async fn service_accounts_call_with_their_tokens() {
     let world = World::strict().await;
-    let account = world.create(ACCOUNTS, named("robot")).await;
+    let account = world.create(ACCOUNTS, named_map("robot")).await;
     let uid = account["metadata"]["uid"].as_str().unwrap();
     // without a namespace, it is of the binding's
     let subject = json!({"kind": "ServiceAccount", "name": "robot"});
@@ -240,7 +240,7 @@ async fn service_accounts_call_with_their_tokens() {
         .await;
     // without roles in force, masters alone get in
     let open = World::new().await;
-    let account = open.create(ACCOUNTS, named("robot")).await;
+    let account = open.create(ACCOUNTS, named_map("robot")).await;
     let good = with(&format!(
         "default/robot/{}",
         account["metadata"]["uid"].as_str().unwrap()

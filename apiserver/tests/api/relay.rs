@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{PODS, World, named, pod_on};
+use super::world::{PODS, World, named_map, pod_on};
 
 #[tokio::test]
 async fn unknown_fields_and_namespaces_are_taken() {
@@ -21,7 +21,7 @@ async fn unknown_fields_and_namespaces_are_taken() {
         json!({"newerField": {"deep": null}, "containers": []})
     );
     assert_eq!(made["metadata"].get("managedFields"), None);
-    let bare = world.create(PODS, named("b")).await;
+    let bare = world.create(PODS, named_map("b")).await;
     assert_eq!(
         bare["metadata"].get("uid"),
         None,
@@ -68,7 +68,7 @@ async fn writes_keep_their_meaning() {
                 &format!("DELETE {path}?gracePeriodSeconds=0"),
                 Value::Null,
                 200,
-                named("a"),
+                named_map("a"),
             ),
             (&format!("GET {path}"), Value::Null, 404, json!({})),
         ])

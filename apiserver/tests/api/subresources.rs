@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{PODS, World, named, pod, pod_on, refusal, version};
+use super::world::{PODS, World, named_map, pod, pod_on, refusal, version};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
@@ -310,7 +310,7 @@ async fn containers_can_be_added_for_a_while() {
 async fn what_only_nodes_have_is_told_as_missing() {
     let world = World::new().await;
     world.create(PODS, pod_on("a", "edge-1")).await;
-    world.create("/api/v1/nodes", named("edge-1")).await;
+    world.create("/api/v1/nodes", named_map("edge-1")).await;
     let missing = json!({"reason": "NotImplemented", "code": 501});
     let log = "pods/log of \"a\" is not available: the log of its containers is on a node, and this API has no stream to \
                nodes (EdgeStream)";

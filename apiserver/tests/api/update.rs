@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{MAPS, PODS, WIDGETS, World, named, pod, refusal, version, widget};
+use super::world::{MAPS, PODS, WIDGETS, World, named_map, pod, refusal, version, widget};
 
 /// `object` with `value` at `pointer`, whose parent is there.
 fn with(object: &Value, pointer: &str, value: Value) -> Value {
@@ -15,7 +15,7 @@ fn with(object: &Value, pointer: &str, value: Value) -> Value {
 #[tokio::test]
 async fn versions_keep_writers_apart() {
     let world = World::new().await;
-    let first = world.create(MAPS, named("a")).await;
+    let first = world.create(MAPS, named_map("a")).await;
     let path = format!("PUT {MAPS}/a");
     let second = world
         .expect(
@@ -43,7 +43,7 @@ async fn versions_keep_writers_apart() {
             ),
             (
                 &path,
-                named("b"),
+                named_map("b"),
                 400,
                 refusal("BadRequest", "the name of the object (b) does not match the name on the URL (a)"),
             ),
@@ -118,7 +118,7 @@ async fn some_kinds_are_created_by_an_update() {
     world
         .expect(
             &format!("PUT {MAPS}/a"),
-            named("a"),
+            named_map("a"),
             404,
             json!({"reason": "NotFound"}),
         )
@@ -217,7 +217,7 @@ async fn generations_count_what_is_wanted() {
             json!({"metadata": {"name": "g"}}),
         )
         .await;
-    world.create(MAPS, named("m")).await;
+    world.create(MAPS, named_map("m")).await;
     world.create(PODS, pod("p")).await;
     let (widget, gadget) = (
         format!("MERGE {WIDGETS}/a"),

@@ -3,15 +3,15 @@
 use objectstore::{LogLimits, MemoryStore};
 use serde_json::{Value, json};
 
-use super::world::{MAPS, PODS, World, labelled, named, pod, refusal, version};
+use super::world::{MAPS, PODS, World, labelled_map, named_map, pod, refusal, version};
 
 #[tokio::test]
 async fn a_watch_goes_on_from_a_revision() {
     let world = World::new().await;
-    let first = world.create(MAPS, named("a")).await;
-    world.create(MAPS, named("b")).await;
+    let first = world.create(MAPS, named_map("a")).await;
+    world.create(MAPS, named_map("b")).await;
     world
-        .create("/api/v1/namespaces/other/configmaps", named("c"))
+        .create("/api/v1/namespaces/other/configmaps", named_map("c"))
         .await;
     world.create(PODS, pod("p")).await;
     let mut lines = world
@@ -53,14 +53,14 @@ async fn a_watch_goes_on_from_a_revision() {
 #[tokio::test]
 async fn a_watch_without_revision_begins_with_what_is_there() {
     let world = World::new().await;
-    world.create(MAPS, named("a")).await;
+    world.create(MAPS, named_map("a")).await;
     for query in ["watch=1", "watch&resourceVersion=0"] {
         let mut lines = world.watch(&format!("{MAPS}?{query}")).await;
         assert_eq!(lines.ready(), ["ADDED a"], "{query}");
     }
     let mut everywhere = world.watch("/api/v1/configmaps?watch=1").await;
     world
-        .create("/api/v1/namespaces/other/configmaps", named("b"))
+        .create("/api/v1/namespaces/other/configmaps", named_map("b"))
         .await;
     assert_eq!(everywhere.ready(), ["ADDED a", "ADDED b"]);
 }
@@ -68,7 +68,7 @@ async fn a_watch_without_revision_begins_with_what_is_there() {
 #[tokio::test]
 async fn a_list_can_be_watched() {
     let world = World::new().await;
-    world.create(MAPS, named("a")).await;
+    world.create(MAPS, named_map("a")).await;
     let path = format!("{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
     let mut lines = world
         .watch(&format!("{path}&allowWatchBookmarks=true"))
@@ -85,21 +85,21 @@ async fn a_list_can_be_watched() {
         json!({"k8s.io/initial-events-end": "true"})
     );
     assert_eq!(version(object), world.api.store().revision());
-    world.create(MAPS, named("b")).await;
+    world.create(MAPS, named_map("b")).await;
     assert_eq!(lines.ready(), ["ADDED b"]);
     // who wants no bookmarks gets none
     assert_eq!(world.watch(&path).await.ready(), ["ADDED a", "ADDED b"]);
     let only_changes = path.replace("=true", "=false");
     let mut lines = world.watch(&only_changes).await;
-    world.create(MAPS, named("c")).await;
+    world.create(MAPS, named_map("c")).await;
     assert_eq!(lines.ready(), ["ADDED c"]);
 }
 
 #[tokio::test]
 async fn what_leaves_the_selection_is_deleted() {
     let world = World::new().await;
-    world.create(MAPS, labelled("a", "web")).await;
-    world.create(MAPS, labelled("b", "db")).await;
+    world.create(MAPS, labelled_map("a", "web")).await;
+    world.create(MAPS, labelled_map("b", "db")).await;
     let mut lines = world
         .watch(&format!("{MAPS}?watch=1&labelSelector=app=web"))
         .await;
@@ -163,7 +163,7 @@ async fn who_asks_for_too_old_a_revision_must_list_again() {
     let start = world.api.store().revision();
     let mut slow = world.watch(&format!("{MAPS}?watch=1")).await;
     for name in ["a", "b", "c"] {
-        world.create(MAPS, named(name)).await;
+        world.create(MAPS, named_map(name)).await;
     }
     // the answer has begun when the server finds out
     assert_eq!(slow.next().await.unwrap()["object"]["code"], 410);
@@ -193,15 +193,15 @@ async fn a_watch_ends_when_its_time_is_over() {
     let mut lines = world
         .watch(&format!("{MAPS}?watch=1&timeoutSeconds=0"))
         .await;
-    world.create(MAPS, named("a")).await;
+    world.create(MAPS, named_map("a")).await;
     assert_eq!(lines.ready(), ["ADDED a"]);
 }
 
 #[tokio::test]
 async fn watches_take_the_shape_asked_for() {
     let world = World::new().await;
-    world.create(MAPS, named("a")).await;
-    world.create(MAPS, named("b")).await;
+    world.create(MAPS, named_map("a")).await;
+    world.create(MAPS, named_map("b")).await;
     let table = "accept:application/json;as=Table;v=v1;g=meta.k8s.io";
     let mut lines = world.watch(&format!("{MAPS}?watch=1 {table}")).await;
     let (first, second) = (lines.next().await.unwrap(), lines.next().await.unwrap());
@@ -280,7 +280,7 @@ async fn what_cannot_be_watched_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn watch_ends_after_the_timeout_that_kube_apiserver_counts() {
     let world = World::new().await;
-    world.create(MAPS, named("a")).await;
+    world.create(MAPS, named_map("a")).await;
     // in nanoseconds, the third number is negative, the fourth is 2^63 and so negative too, the fifth is 0
     for (asked, seconds) in [
         ("-1", 0..=0),

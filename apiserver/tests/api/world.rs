@@ -163,7 +163,7 @@ impl World {
         };
         for name in ["default", "other"] {
             world
-                .expect("POST /api/v1/namespaces", named(name), 201, json!({}))
+                .expect("POST /api/v1/namespaces", named_map(name), 201, json!({}))
                 .await;
         }
         world
@@ -177,7 +177,7 @@ impl World {
             .build();
         let world = Self::around(api);
         for name in ["default", "other"] {
-            world.create("/api/v1/namespaces", named(name)).await;
+            world.create("/api/v1/namespaces", named_map(name)).await;
         }
         world
     }
@@ -376,12 +376,12 @@ pub(crate) fn lacks(found: &Value, wanted: &Value, path: &str) -> Option<String>
     }
 }
 
-pub(crate) fn named(name: &str) -> Value {
+pub(crate) fn named_map(name: &str) -> Value {
     json!({"metadata": {"name": name}})
 }
 
 /// A configmap with the label `app`.
-pub(crate) fn labelled(name: &str, app: &str) -> Value {
+pub(crate) fn labelled_map(name: &str, app: &str) -> Value {
     json!({"metadata": {"name": name, "labels": {"app": app}}})
 }
 

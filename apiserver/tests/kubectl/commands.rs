@@ -366,7 +366,7 @@ async fn what_is_missing_is_told() {
     ];
     let mut wrong = Vec::new();
     for (line, expected) in rows {
-        let said = world.refused(line, "").await;
+        let said = world.fail(line, "").await;
         if !said.contains(expected) {
             wrong.push(format!("kubectl {line}: {said}"));
         }

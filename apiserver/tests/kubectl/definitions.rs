@@ -40,7 +40,7 @@ spec: {wheels: 3}
 async fn expect(world: &World, rows: &[(&str, &str, &str)]) {
     for (line, input, expected) in rows {
         assert_eq!(
-            world.told(line, input).await.trim_end(),
+            world.run(line, input).await.trim_end(),
             *expected,
             "kubectl {line}"
         );
@@ -77,14 +77,14 @@ async fn kinds_come_and_go_with_their_definitions() {
     let explained = world.kubectl("explain car.spec.wheels").await;
     assert!(explained.contains("How many it stands on."), "{explained}");
     let refused = world
-        .refused("apply -f -", &CAR.replace("wheels: 3", "wheels: 2"))
+        .fail("apply -f -", &CAR.replace("wheels: 3", "wheels: 2"))
         .await;
     assert!(
         refused.contains("spec.wheels in body should be greater than or equal to 3"),
         "{refused}"
     );
     let refused = world
-        .refused(
+        .fail(
             "apply -f -",
             &CAR.replace("wheels: 3", "wheels: 3, seats: 1"),
         )
@@ -96,7 +96,7 @@ async fn kinds_come_and_go_with_their_definitions() {
     let line = "delete crd cars.example.org";
     let gone = "customresourcedefinition.apiextensions.k8s.io \"cars.example.org\" deleted";
     assert_eq!(world.kubectl(line).await.trim_end(), gone);
-    let unknown = world.refused("get cars", "").await;
+    let unknown = world.fail("get cars", "").await;
     assert!(
         unknown.contains("the server could not find the requested resource"),
         "{unknown}"
@@ -108,7 +108,7 @@ async fn what_needs_a_node_is_told_as_missing() {
     let world = World::new().await;
     expect(&world, &[("run web --image=nginx", "", "pod/web created")]).await;
     for line in ["logs web", "exec web -- ls", "attach web"] {
-        let said = world.refused(line, "").await;
+        let said = world.fail(line, "").await;
         assert!(
             said.contains("EdgeStream") || said.contains("is not available"),
             "kubectl {line}: {said}"

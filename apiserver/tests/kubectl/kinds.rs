@@ -68,17 +68,17 @@ async fn create(world: &World, manifests: &[(&str, String)]) {
             .collect::<Vec<_>>()
             .join("\n---\n")
     };
-    world.told("create -f -", &documents(|_| true)).await;
+    world.run("create -f -", &documents(|_| true)).await;
     let with_status = documents(|text| text.contains("\nstatus:"));
     world
-        .told("replace --subresource=status -f -", &with_status)
+        .run("replace --subresource=status -f -", &with_status)
         .await;
     // after the status, whose replacement would take away the annotation of `apply`
-    world.told("apply -f -", &documents(|_| true)).await;
+    world.run("apply -f -", &documents(|_| true)).await;
 }
 
 /// All that is said of the kind whose object is `manifest`.
-async fn printed(world: &World, manifest: &str) -> String {
+async fn print_all(world: &World, manifest: &str) -> String {
     let head = |key: &str| {
         let line = manifest.lines().find_map(|line| line.strip_prefix(key));
         line.unwrap().trim().to_owned()
@@ -86,8 +86,8 @@ async fn printed(world: &World, manifest: &str) -> String {
     let (version, kind) = (head("apiVersion:"), head("kind:"));
     let explain = format!("explain {} --api-version={version}", kind.to_lowercase());
     let (get, wide) = (
-        world.told("get -f -", manifest).await,
-        world.told("get -o wide -f -", manifest).await,
+        world.run("get -f -", manifest).await,
+        world.run("get -o wide -f -", manifest).await,
     );
     // kubectl 1.33 describes some kinds in a version that is older than the one that is served, and says so
     let described = world.run_with("describe -f -", manifest).await;
@@ -140,7 +140,7 @@ async fn every_kind_is_printed() {
     let manifests: Vec<_> = manifests.collect();
     create(&world, &manifests).await;
     let all = stream::iter(&manifests)
-        .map(async |(name, manifest)| (*name, printed(&world, manifest).await));
+        .map(async |(name, manifest)| (*name, print_all(&world, manifest).await));
     let all: Vec<_> = all.buffered(AT_ONCE).collect().await;
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("kinds");

@@ -54,7 +54,7 @@ macro_rules! assert_printed {
 async fn expect(world: &World, rows: &[(&str, &str, &str)]) {
     for (line, input, expected) in rows {
         assert_eq!(
-            world.told(line, input).await.trim_end(),
+            world.run(line, input).await.trim_end(),
             *expected,
             "kubectl {line}"
         );
@@ -130,13 +130,13 @@ async fn objects_are_applied_and_changed() {
         ),
     ];
     expect(&world, &rows).await;
-    let missing = world.refused("get pod absent", "").await;
+    let missing = world.fail("get pod absent", "").await;
     assert_eq!(
         missing.trim(),
         "Error from server (NotFound): pods \"absent\" not found"
     );
     let typo = map("{a: '1'}").replace("\ndata", "\ndada");
-    let strict = world.refused("apply -f -", &typo).await;
+    let strict = world.fail("apply -f -", &typo).await;
     assert!(
         strict.contains("strict decoding error: unknown field \"dada\""),
         "{strict}"
@@ -155,7 +155,7 @@ async fn server_side_apply_knows_owners() {
     .await;
     let other = map("{a: '2'}");
     let conflict = world
-        .refused(&format!("{apply} --field-manager=other"), &other)
+        .fail(&format!("{apply} --field-manager=other"), &other)
         .await;
     assert!(
         conflict.contains("conflict with \"kubectl\": .data.a"),
@@ -178,7 +178,7 @@ async fn tables_are_printed() {
         (WIDGET, "widget.example.com/small"),
     ] {
         assert_eq!(
-            world.told("create -f -", object).await.trim(),
+            world.run("create -f -", object).await.trim(),
             format!("{what} created")
         );
     }
@@ -315,7 +315,7 @@ async fn access_is_told() {
     }
     let listed = world.kubectl("auth can-i --list").await;
     assert!(listed.contains("*.*") && listed.contains("[*]"), "{listed}");
-    let refused = world.refused("get pods --as=ann", "").await;
+    let refused = world.fail("get pods --as=ann", "").await;
     let expected = "Error from server (Forbidden): pods is forbidden: User \"ann\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\"";
     assert_eq!(refused.trim(), expected);
 }

@@ -174,18 +174,18 @@ impl World {
     }
 
     /// What `kubectl` prints, which must succeed.
-    pub(crate) async fn told(&self, line: &str, input: &str) -> String {
+    pub(crate) async fn run(&self, line: &str, input: &str) -> String {
         let said = self.run_with(line, input).await;
         assert!(said.ok, "kubectl {line}: {}{}", said.out, said.err);
         said.out
     }
 
     pub(crate) async fn kubectl(&self, line: &str) -> String {
-        self.told(line, "").await
+        self.run(line, "").await
     }
 
     /// What `kubectl` complains about.
-    pub(crate) async fn refused(&self, line: &str, input: &str) -> String {
+    pub(crate) async fn fail(&self, line: &str, input: &str) -> String {
         let said = self.run_with(line, input).await;
         assert!(!said.ok, "kubectl {line} went through: {}", said.out);
         said.err

@@ -60,7 +60,8 @@ impl Admin {
         sessions: &Sessions,
         trust: &Trust,
         tokens: &JoinTokens,
-        (client, rules): (&Client, &Rules),
+        client: &Client,
+        rules: &Rules,
     ) -> Self {
         let (faults, sessions, client) = (faults.clone(), sessions.clone(), client.clone());
         let rules = rules.clone();

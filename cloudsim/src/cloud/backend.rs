@@ -180,7 +180,9 @@ impl Backend {
     pub(super) async fn serve(
         &mut self,
         options: &Options,
-        (admin, pki, metrics): (Admin, &Pki, &Metrics),
+        admin: Admin,
+        pki: &Pki,
+        metrics: &Metrics,
         tasks: &Tasks,
     ) -> Result<BackendServers, StartError> {
         let (ready, is_ready) = readiness();
@@ -201,7 +203,8 @@ impl Backend {
                 backed.claim().await?;
                 let mut health = None;
                 if let Some(port) = backed.options.health_port {
-                    let health_service = Health::new(is_ready, backed.reached(), metrics.source());
+                    let health_service =
+                        Health::new(is_ready, backed.reachability(), metrics.source());
                     let at = SocketAddr::new(options.address, port);
                     let server = Server::bind(at, None, HandlerService(health_service)).await;
                     let server = server.map_err(|source| StartError::Bind {
@@ -237,7 +240,7 @@ impl Backend {
                 standalone.spawn(options, reports, own, tasks).await
             }
             Self::Backed(backed) => {
-                backed.spawn((events, metrics), (certificates, sessions), tasks);
+                backed.spawn(events, metrics, certificates, sessions, tasks);
                 Ok(None)
             }
         }

@@ -8,8 +8,8 @@ use objectstore::{Store, StoreLock};
 
 pub use self::{
     backed::{
-        ClusterError, ClusterOptions, CountedSessions, CrdError, LEASE, Observer, RULES, Right,
-        RightsError, Rules, of_all_replicas,
+        ClusterError, ClusterOptions, CountedSessions, CrdError, LEASE, Observer, RULES,
+        RequiredRules, Right, RightsError, of_all_replicas,
     },
     error::StartError,
     options::{DATABASE, Options},
@@ -151,15 +151,8 @@ impl Cloud {
             &reached,
             &routing.rules,
         );
-        let (hub, quic) =
-            bind_hub(&options, &trust, (&faults, &sessions), replicas.clone()).await?;
-        let admin = Admin::new(
-            &faults,
-            &sessions,
-            &trust,
-            &tokens,
-            (&client, &routing.rules),
-        );
+        let (hub, quic) = bind_hub(&options, &trust, &faults, &sessions, replicas.clone()).await?;
+        let admin = Admin::new(&faults, &sessions, &trust, &tokens, &client, &routing.rules);
         certificates.warn_of_lost().await?;
 
         let enrolment = Enrolment::new(
@@ -171,7 +164,7 @@ impl Cloud {
         );
         let https = bind_enrolment(&options, &trust, enrolment).await?;
         let served = backend
-            .serve(&options, (admin, &pki, &metrics), &tasks)
+            .serve(&options, admin, &pki, &metrics, &tasks)
             .await?;
         let addresses = Addresses {
             api: served.api,
@@ -295,8 +288,8 @@ impl Cloud {
     }
 
     /// Waits until a controller or server panics. The cloud is then incomplete and should be stopped.
-    pub async fn panicked(&self) -> TaskPanicked {
-        self.tasks.panicked().await
+    pub async fn wait_panicked(&self) -> TaskPanicked {
+        self.tasks.wait_panicked().await
     }
 
     /// Ends sessions, servers and controllers. What is in memory alone is also removed from the user's kubeconfigs.
@@ -361,8 +354,15 @@ fn trust(
     tasks: &Tasks,
 ) -> Result<Trust, StartError> {
     let (reports, expired) = expiry_reports();
-    let grace = (options.renewal_grace, reports);
-    let trust = Trust::new(pki, &options.names, grace, faults, certificates.clone())?;
+    let grace = options.renewal_grace;
+    let trust = Trust::new(
+        pki,
+        &options.names,
+        grace,
+        reports,
+        faults,
+        certificates.clone(),
+    )?;
     let reporting =
         expired_certificates::run(expired, client.clone(), events.clone(), tasks.child_token());
     tasks.spawn("reports of expired certificates", reporting);

@@ -23,7 +23,7 @@ const API_SERVICE: (&str, &str) = ("default", "kubernetes");
 
 /// Removes damaged objects that are recreated.
 pub(super) async fn remove_damaged(store: &Arc<dyn Store>) -> Result<(), StoreError> {
-    for key in store.damaged().now().keys() {
+    for key in store.damaged_objects().now().keys() {
         if !is_recreated(store, key).await? {
             continue;
         }

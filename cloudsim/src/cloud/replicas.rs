@@ -70,7 +70,8 @@ pub(super) fn replicas(
 pub(super) async fn bind_hub(
     options: &Options,
     trust: &Trust,
-    (faults, sessions): (&Faults, &Sessions),
+    faults: &Faults,
+    sessions: &Sessions,
     replicas: Vec<Replica>,
 ) -> Result<(Hub, Option<SocketAddr>), StartError> {
     let at = |port| SocketAddr::new(options.address, port);
@@ -80,7 +81,8 @@ pub(super) async fn bind_hub(
         trust.clone(),
         replicas,
         limits,
-        (faults, sessions.clone()),
+        faults,
+        sessions.clone(),
     )
     .await?;
     let quic = options

@@ -36,7 +36,7 @@ impl Routing {
             Some(router) => {
                 let at = SocketAddr::new(options.address, router.port);
                 let auth = Auth::new(client.clone(), options.rbac);
-                Some(Router::bind(at, router.anonymous, rules.clone(), (auth, pki.server())).await?)
+                Some(Router::bind(at, router.anonymous, rules.clone(), auth, pki.server()).await?)
             }
             None => None,
         };

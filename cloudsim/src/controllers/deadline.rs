@@ -53,7 +53,7 @@ mod tests {
         Client::new(tower::service_fn(never), "default")
     }
 
-    fn answered(reply: Option<Reply>) -> Downstream {
+    fn unwrap_reply(reply: Option<Reply>) -> Downstream {
         let Some(Reply::Direct(message)) = reply else {
             panic!("no answer")
         };
@@ -77,7 +77,7 @@ mod tests {
                     (path, &Value::Null),
                 )
                 .await;
-            match answered(reply) {
+            match unwrap_reply(reply) {
                 Downstream::Answer {
                     answer: Answer::Failed(status),
                     ..
@@ -90,7 +90,7 @@ mod tests {
         let mut session = dynamic.open("edge-1", replies);
         let call =
             json!({"ID": "1", "Key": "/core/v1/services", "Verb": "list", "Nodename": "edge-1"});
-        match answered(session.call(&Header::default(), &call).await) {
+        match unwrap_reply(session.call(&Header::default(), &call).await) {
             Downstream::Application(content) => {
                 assert_eq!(
                     Application::read(&content).unwrap().refusal().unwrap()["code"],

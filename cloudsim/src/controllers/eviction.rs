@@ -42,7 +42,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     };
     let triggers = Triggers::none().and(&cluster.pods, of_pod);
     let queue = (
-        cluster.queues.named("taint-eviction"),
+        cluster.queues.queue("taint-eviction"),
         cluster.nodes.clone(),
     );
     work(queue, triggers, cluster, reconcile, stop).await;

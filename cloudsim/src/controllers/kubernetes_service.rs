@@ -38,7 +38,7 @@ const MANAGER: &str = "kube-apiserver";
 pub async fn ensure(client: &Client, port: u16, names: &[String]) -> Result<(), kube::Error> {
     range(client).await?;
     apply(client, &service(port)).await?;
-    let Some(advertised) = advertised(names, port).or_else(|| of_this_machine(port)) else {
+    let Some(advertised) = advertised_address(names, port).or_else(|| of_this_machine(port)) else {
         return Ok(());
     };
     apply(client, &endpoints(advertised)).await?;
@@ -169,7 +169,7 @@ fn slice(advertised: SocketAddr) -> EndpointSlice {
 }
 
 /// Returns the address at which other machines reach this one, chosen from the names of its certificate.
-pub fn advertised(names: &[String], port: u16) -> Option<SocketAddr> {
+pub fn advertised_address(names: &[String], port: u16) -> Option<SocketAddr> {
     let addresses = names
         .iter()
         .filter_map(|name| name.parse::<std::net::IpAddr>().ok());
@@ -201,9 +201,12 @@ mod tests {
                 .map(|name| (*name).to_owned())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(advertised(&names(&["127.0.0.1", "localhost"]), 1), None);
         assert_eq!(
-            advertised(&names(&["cloud", "::1", "192.0.2.7"]), 6443),
+            advertised_address(&names(&["127.0.0.1", "localhost"]), 1),
+            None
+        );
+        assert_eq!(
+            advertised_address(&names(&["cloud", "::1", "192.0.2.7"]), 6443),
             Some(([192, 0, 2, 7], 6443).into())
         );
     }

@@ -56,15 +56,15 @@ impl Revoker {
                 }
                 Ok(Event::InitApply(node)) => {
                     listed.insert(node.name_any(), node.uid().unwrap_or_default());
-                    self.seen(&node.name_any(), &node.uid().unwrap_or_default())
+                    self.record_seen(&node.name_any(), &node.uid().unwrap_or_default())
                         .await
                 }
-                Ok(Event::InitDone) => self.listed(&std::mem::take(&mut listed)).await,
+                Ok(Event::InitDone) => self.handle_list(&std::mem::take(&mut listed)).await,
                 Ok(Event::Apply(node)) => {
-                    self.seen(&node.name_any(), &node.uid().unwrap_or_default())
+                    self.record_seen(&node.name_any(), &node.uid().unwrap_or_default())
                         .await
                 }
-                Ok(Event::Delete(node)) => self.gone(&node.name_any()).await,
+                Ok(Event::Delete(node)) => self.remove_node(&node.name_any()).await,
                 Err(error) => {
                     warn!(
                         error = &error as &dyn std::error::Error,
@@ -83,26 +83,26 @@ impl Revoker {
     }
 
     /// Handles an existing Node with this name and uid.
-    async fn seen(&self, name: &str, uid: &str) -> Result<(), RecordError> {
+    async fn record_seen(&self, name: &str, uid: &str) -> Result<(), RecordError> {
         match self.certificates.uid(name).await? {
             Some(known) if known == uid => Ok(()),
             // the Node that the record names was deleted and created again while nobody watched
-            Some(_) => self.gone(name).await,
-            None => self.certificates.registered(name, uid).await,
+            Some(_) => self.remove_node(name).await,
+            None => self.certificates.set_uid(name, uid).await,
         }
     }
 
     /// Handles a complete list of Nodes.
-    async fn listed(&self, listed: &BTreeMap<String, String>) -> Result<(), RecordError> {
+    async fn handle_list(&self, listed: &BTreeMap<String, String>) -> Result<(), RecordError> {
         for (name, _) in self.certificates.all_registered().await? {
             if !listed.contains_key(&name) {
-                self.gone(&name).await?;
+                self.remove_node(&name).await?;
             }
         }
         Ok(())
     }
 
-    async fn gone(&self, name: &str) -> Result<(), RecordError> {
+    async fn remove_node(&self, name: &str) -> Result<(), RecordError> {
         let any = self.certificates.reset(name).await?;
         self.sessions.end(name);
         if any {
@@ -148,7 +148,7 @@ mod tests {
                 )
                 .unwrap();
             certificates
-                .begun(name, (&given, ca.cert_der()), Duration::ZERO, None)
+                .record_issued(name, &given, ca.cert_der(), Duration::ZERO, None)
                 .await
                 .unwrap();
             assert!(
@@ -162,7 +162,7 @@ mod tests {
             let made = nodes.create(&PostParams::default(), &node).await.unwrap();
             if name == "early" {
                 certificates
-                    .registered(name, &made.uid().unwrap())
+                    .set_uid(name, &made.uid().unwrap())
                     .await
                     .unwrap();
                 nodes.delete(name, &Default::default()).await.unwrap();

@@ -168,7 +168,7 @@ async fn collect(cluster: &Cluster, pod: &Pod, why: GcReason) -> Result<(), kube
     }
     if !is_finished(pod) {
         // a finalizer may keep the pod: a Job counts it once it has failed
-        let failed = Patch::Strategic(failed(pod, why));
+        let failed = Patch::Strategic(failure_patch(pod, why));
         ignore_not_found(
             api.patch_status(&name, &PatchParams::default(), &failed)
                 .await
@@ -188,7 +188,7 @@ async fn collect(cluster: &Cluster, pod: &Pod, why: GcReason) -> Result<(), kube
 }
 
 /// Returns the patch that makes the pod Failed, with the disruption if there was one: a pod that never had a node keeps its own condition.
-fn failed(pod: &Pod, why: GcReason) -> Value {
+fn failure_patch(pod: &Pod, why: GcReason) -> Value {
     let mut patch = json!({"metadata": {"uid": pod.uid()}, "status": {"phase": "Failed"}});
     if why == GcReason::NodeGone {
         patch["status"]["conditions"] = json!([{

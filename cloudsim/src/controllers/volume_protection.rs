@@ -48,7 +48,7 @@ pub(crate) async fn run_claims(cluster: Claims, stop: CancellationToken) {
             .map(move |name| ObjectRef::new(&name).within(&namespace))
     });
     let queue = (
-        cluster.queues.named("persistentvolumeclaim-protection"),
+        cluster.queues.queue("persistentvolumeclaim-protection"),
         cluster.claims.clone(),
     );
     work(queue, triggers, cluster, protect_claim, stop).await;
@@ -57,7 +57,7 @@ pub(crate) async fn run_claims(cluster: Claims, stop: CancellationToken) {
 /// Protects volumes until `stop`.
 pub(crate) async fn run_volumes(cluster: Volumes, stop: CancellationToken) {
     let queue = (
-        cluster.queues.named("persistentvolume-protection"),
+        cluster.queues.queue("persistentvolume-protection"),
         cluster.volumes.clone(),
     );
     work(queue, Triggers::none(), cluster, protect_volume, stop).await;

@@ -167,7 +167,7 @@ impl Injection {
     }
 
     /// Reports that the message was written.
-    pub(crate) fn done(self) {
+    pub(crate) fn finish(self) {
         let _ = self.written.send(());
     }
 }
@@ -213,7 +213,7 @@ impl Faults {
                 FaultTarget::Node(node) => drop(state.nodes.insert(node.clone(), set)),
             }
         }
-        self.changed();
+        self.notify();
         Ok(())
     }
 
@@ -226,7 +226,7 @@ impl Faults {
                 FaultTarget::Node(node) => drop(state.nodes.remove(node)),
             }
         }
-        self.changed();
+        self.notify();
     }
 
     /// Removes all faults: of links, certificates and answers.
@@ -239,11 +239,11 @@ impl Faults {
         }
         self.set_certificate(Certificate::Genuine);
         self.set_answers(Answers::Genuine);
-        self.changed();
+        self.notify();
     }
 
     /// Cuts the node's connections and refuses new ones.
-    pub fn cut(&self, node: &str) {
+    pub fn cut_link(&self, node: &str) {
         self.put(node, Link::Cut);
     }
 
@@ -285,7 +285,7 @@ impl Faults {
     }
 
     /// Returns the certificate that the servers for nodes show now.
-    pub(crate) fn shown(&self) -> Certificate {
+    pub(crate) fn certificate_fault(&self) -> Certificate {
         *self.0.certificate.borrow()
     }
 
@@ -309,7 +309,7 @@ impl Faults {
                 written,
             });
         }
-        self.changed();
+        self.notify();
         let written = timeout(HOSTILE_WRITE_TIMEOUT, done).await;
         written
             .ok()
@@ -349,7 +349,7 @@ impl Faults {
         self.0.changes.subscribe()
     }
 
-    fn changed(&self) {
+    fn notify(&self) {
         self.0
             .changes
             .send_modify(|count| *count = count.wrapping_add(1));

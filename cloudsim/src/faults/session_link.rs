@@ -83,7 +83,7 @@ impl Uplink {
     }
 
     /// Takes the next message that has arrived.
-    pub(crate) fn arrived(&mut self, now: Instant) -> Option<Message> {
+    pub(crate) fn next_arrived(&mut self, now: Instant) -> Option<Message> {
         self.queue.take(now)
     }
 
@@ -135,7 +135,7 @@ impl Downlink {
     }
 
     /// Takes the next message that has arrived.
-    pub(crate) fn arrived(&mut self, now: Instant) -> Option<Message> {
+    pub(crate) fn next_arrived(&mut self, now: Instant) -> Option<Message> {
         if LinkState::of(self.faults.on(&self.node).as_ref(), now).link != Link::Up {
             self.queue.clear();
         }
@@ -204,13 +204,13 @@ mod tests {
         faults.clear(&FaultTarget::All);
         assert_eq!(up.offer(object("b"), 1, now), None);
         assert!(!down.passes(&object("b"), 1, now));
-        assert!(up.arrived(now).is_none() && down.arrived(now).is_none());
+        assert!(up.next_arrived(now).is_none() && down.next_arrived(now).is_none());
         let later = now + Duration::from_secs(1);
         let names = [
-            up.arrived(later),
-            up.arrived(later),
-            down.arrived(later),
-            down.arrived(later),
+            up.next_arrived(later),
+            up.next_arrived(later),
+            down.next_arrived(later),
+            down.next_arrived(later),
         ];
         let names = names.map(|message| message.unwrap().content["metadata"]["name"].clone());
         assert_eq!(names, ["a", "b", "a", "b"]);
@@ -229,10 +229,10 @@ mod tests {
         let told = object("a");
         up.offer(told.acknowledgement(0), 1, now);
         down.passes(&object("b").answering("question"), 1, now);
-        assert!(up.arrived(now).is_none() && down.arrived(now).is_none());
+        assert!(up.next_arrived(now).is_none() && down.next_arrived(now).is_none());
         up.offer(Upstream::keepalive().into_message(0), 1, now);
         down.passes(&told, 1, now);
-        assert!(up.arrived(now).is_some() && down.arrived(now).is_some());
+        assert!(up.next_arrived(now).is_some() && down.next_arrived(now).is_some());
     }
 
     #[test]
@@ -245,9 +245,9 @@ mod tests {
         set(&faults, json!({"link": "halfOpen"}));
         assert_eq!(up.link_state(now).link, Link::HalfOpen);
         down.passes(&object("b"), 1, now);
-        assert!(down.arrived(now + Duration::from_secs(2)).is_none());
+        assert!(down.next_arrived(now + Duration::from_secs(2)).is_none());
         faults.clear(&FaultTarget::All);
-        assert!(down.arrived(now + Duration::from_secs(2)).is_none());
+        assert!(down.next_arrived(now + Duration::from_secs(2)).is_none());
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
         second.content["metadata"]["labels"] = json!({"new": "yes"});
         down.passes(&first, 1, now);
         down.passes(&second, 1, now);
-        let seen: Vec<_> = std::iter::from_fn(|| down.arrived(now))
+        let seen: Vec<_> = std::iter::from_fn(|| down.next_arrived(now))
             .map(|message| message.content)
             .collect();
         assert_eq!(seen, [first.content.clone(), second.content, first.content]);

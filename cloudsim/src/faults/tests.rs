@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn delayed(millis: u64) -> Conditions {
+fn delayed_conditions(millis: u64) -> Conditions {
     Conditions {
         delay: Some(Period::millis(millis)),
         ..Conditions::default()
@@ -22,8 +22,10 @@ fn a_nodes_own_conditions_count_in_place_of_those_of_all() {
     let faults = Faults::new(1);
     let one = FaultTarget::Node("edge-1".to_owned());
     assert_eq!(delay(&faults, "edge-1"), None);
-    faults.set(&FaultTarget::All, delayed(5)).unwrap();
-    faults.set(&one, delayed(7)).unwrap();
+    faults
+        .set(&FaultTarget::All, delayed_conditions(5))
+        .unwrap();
+    faults.set(&one, delayed_conditions(7)).unwrap();
     assert_eq!(
         (delay(&faults, "edge-1"), delay(&faults, "edge-2")),
         (Some(7), Some(5))
@@ -49,7 +51,9 @@ fn a_nodes_own_conditions_count_in_place_of_those_of_all() {
 #[test]
 fn what_is_impossible_changes_nothing() {
     let faults = Faults::new(1);
-    faults.set(&FaultTarget::All, delayed(5)).unwrap();
+    faults
+        .set(&FaultTarget::All, delayed_conditions(5))
+        .unwrap();
     let impossible = Conditions {
         drop: Some(7.0),
         ..Conditions::default()

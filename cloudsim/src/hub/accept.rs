@@ -69,7 +69,7 @@ pub(super) async fn accept_node(
         warn!(node, %peer, reason = why, "CloudHub connection rejected");
         return None;
     }
-    if shared.faults.shown() != shown {
+    if shared.faults.certificate_fault() != shown {
         debug!(node, %peer, "certificate changed during the handshake; connection closed");
         return None;
     }

@@ -105,7 +105,7 @@ impl Reader {
                     self.uplink.lose();
                 }
             }
-            if let Some(message) = self.uplink.arrived(at) {
+            if let Some(message) = self.uplink.next_arrived(at) {
                 return Ok(Some(message));
             }
             let wake = earlier(link_state.until, self.uplink.due());
@@ -119,7 +119,7 @@ impl Reader {
                 read = self.incoming.next(), if !self.quiet.on => match read? {
                     None => return Ok(None),
                     Some((message, size)) => {
-                        self.traffic.received(size);
+                        self.traffic.count_received(size);
                         if let Some(message) = self.uplink.offer(message, size, now()) {
                             return Ok(Some(message));
                         }
@@ -142,7 +142,7 @@ impl Writer {
             return Ok(Some(encoded.size()));
         }
         if self.downlink.passes(message, encoded.size(), now()) {
-            self.traffic.sent(encoded.size());
+            self.traffic.count_sent(encoded.size());
             self.outgoing.send(encoded, self.limit).await?;
         }
         Ok(None)
@@ -154,11 +154,11 @@ impl Writer {
             for raw in injection.messages() {
                 self.outgoing.send_raw(raw, self.limit).await?;
             }
-            injection.done();
+            injection.finish();
         }
-        while let Some(message) = self.downlink.arrived(now()) {
+        while let Some(message) = self.downlink.next_arrived(now()) {
             let encoded = self.outgoing.encode(&message);
-            self.traffic.sent(encoded.size());
+            self.traffic.count_sent(encoded.size());
             self.outgoing.send(encoded, self.limit).await?;
         }
         Ok(self.downlink.due())

@@ -59,13 +59,14 @@ impl Hub {
         trust: Trust,
         replicas: Vec<Replica>,
         limits: Limits,
-        (faults, sessions): (&Faults, Sessions),
+        faults: &Faults,
+        sessions: Sessions,
     ) -> Result<Self, BindError> {
         let (connections, refusals) = (limits.connections, Refusals::default());
         let listener =
             LimitedListener::bind("CloudHub", address, connections, refusals.clone()).await;
         let listener = listener.map_err(|source| BindError::Listen { address, source })?;
-        let replicas = Replicas::new(replicas, &limits, faults, &sessions, (&trust, &refusals));
+        let replicas = Replicas::new(replicas, &limits, faults, &sessions, &trust, &refusals);
         Ok(Self {
             listener,
             trust,
@@ -130,7 +131,7 @@ impl Hub {
             let Some(shared) = self.replicas.next() else {
                 continue;
             };
-            let keys = (shared.faults.shown(), self.trust.hub());
+            let keys = (shared.faults.certificate_fault(), self.trust.hub());
             tasks.spawn(serve(stream, (peer, slot), keys, shared, shutdown.clone()));
         }
     }
@@ -147,7 +148,7 @@ async fn serve(
     let upgraded = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
-        () = slot.evicted() => return debug!(%peer, "connection without a session evicted: limit reached"),
+        () = slot.wait_evicted() => return debug!(%peer, "connection without a session evicted: limit reached"),
         upgraded = timeout(limit, upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
     };
     let Upgraded {
@@ -164,7 +165,10 @@ async fn serve(
             return debug!(%peer, "connection without a certificate closed");
         }
         Ok(Err(error)) => {
-            shared.sessions.metrics().refused(RefusalReason::Connection);
+            shared
+                .sessions
+                .metrics()
+                .count_refused(RefusalReason::Connection);
             if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
                 let error = &error as &dyn std::error::Error;
                 warn!(%peer, times, error, "CloudHub connection rejected");

@@ -152,7 +152,8 @@ impl Replicas {
         limits: &Limits,
         faults: &Faults,
         sessions: &Sessions,
-        (trust, refusals): (&Trust, &Refusals),
+        trust: &Trust,
+        refusals: &Refusals,
     ) -> Self {
         let all = replicas.into_iter().enumerate().map(|(number, replica)| {
             let Replica {

@@ -35,7 +35,8 @@ impl OversizedMessages {
         &mut self,
         events: &Recorder,
         node: &str,
-        (message, object): (&Message, Option<&ObjectRef>),
+        message: &Message,
+        object: Option<&ObjectRef>,
         bytes: usize,
     ) {
         let resource = message.route.resource.as_str();

@@ -114,14 +114,14 @@ impl QuicHub {
         tasks: TaskTracker,
         shutdown: CancellationToken,
     ) {
-        let mut shown = self.trust.shown();
+        let mut shown = self.trust.certificate();
         loop {
             let accepted = tokio::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
                 () = self.trust.changed() => {
-                    shown = self.trust.shown();
+                    shown = self.trust.certificate();
                     match server_config(&self.trust.hub()) {
                         Ok(config) => self.listener.endpoint.set_server_config(Some(config)),
                         Err(error) => warn!(
@@ -167,7 +167,7 @@ async fn serve(
     let welcomed = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
-        () = slot.evicted() => return debug!(%peer, "QUIC connection without a session evicted: limit reached"),
+        () = slot.wait_evicted() => return debug!(%peer, "QUIC connection without a session evicted: limit reached"),
         welcomed = timeout(shared.limits.handshake, welcome(incoming, &shared)) => welcomed,
     };
     match welcomed {
@@ -199,7 +199,10 @@ async fn serve(
             }
         }
         Ok(Err(error)) => {
-            shared.sessions.metrics().refused(RefusalReason::Connection);
+            shared
+                .sessions
+                .metrics()
+                .count_refused(RefusalReason::Connection);
             if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
                 let error = printable_short(error);
                 warn!(%peer, times, error, "QUIC connection rejected");
@@ -231,7 +234,7 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
         }
     };
     let certificate = quic_certificate(&connection);
-    let named = match named(certificate.as_deref(), &hello) {
+    let named = match check_node_name(certificate.as_deref(), &hello) {
         Ok(node) => {
             let shown = certificate.as_deref().unwrap_or_default();
             shared.refusal(&node, shown).await.map_or(Ok(node), Err)
@@ -276,7 +279,7 @@ async fn welcome(incoming: Incoming, shared: &Shared) -> Result<Welcome, Failure
 }
 
 /// A node is who its certificate says, and its greeting must say the same.
-fn named(certificate: Option<&[u8]>, hello: &Message) -> Result<String, String> {
+fn check_node_name(certificate: Option<&[u8]>, hello: &Message) -> Result<String, String> {
     let node = node_name(certificate)?;
     if hello.route.resource.as_str() != frame::HELLO {
         return Err("the first frame is no greeting".to_owned());

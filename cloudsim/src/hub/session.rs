@@ -115,7 +115,7 @@ fn load(
             // an older session may have written records since the certificate was issued
             records.mark_unacknowledged(&node).await?;
             mark_unacknowledged(&mut synced);
-            sessions.reenrolled().remove(&node, &certificate);
+            sessions.reenrolled_nodes().remove(&node, &certificate);
         }
         Ok(synced)
     }))
@@ -182,7 +182,7 @@ impl Session<'_> {
                 Some(reply) = replies.recv(), if self.early.as_ref().is_none_or(|early| early.len() < ANSWER_QUEUE) => {
                     self.answer(reply).await
                 }
-                // cancel-safe, both: a closed channel stays closed. Their readers end before the session only by a panic
+                // cancel-safe: a closed channel stays closed. Their readers end before the session only by a panic
                 () = requests.closed() => Err(EndReason::Panicked),
                 () = records.closed() => Err(EndReason::Panicked),
                 // cancel-safe: no permit is lost, and nothing is read without one
@@ -191,7 +191,7 @@ impl Session<'_> {
                     Ok(())
                 }
                 // cancel-safe: frames stay in the socket until they are whole
-                message = reader.next(), if place.is_some() => self.received(message, &mut place).await,
+                message = reader.next(), if place.is_some() => self.handle_received(message, &mut place).await,
                 // cancel-safe: a change that is not seen stays; the sender lives in the faults
                 _ = faults.changed() => Ok(()),
                 // cancel-safe: an unseen wake-up stays
@@ -414,7 +414,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    async fn received(
+    async fn handle_received(
         &mut self,
         message: Result<Option<Message>, EndReason>,
         place: &mut Option<Permit<'_, Message>>,
@@ -426,7 +426,7 @@ impl Session<'_> {
         };
         let up = Up::from(message);
         if let Upstream::Ack { .. } = up.body {
-            self.acknowledged(&up.header.parent_msg_id).await;
+            self.acknowledge(&up.header.parent_msg_id).await;
         } else if !matches!(up.body, Upstream::Keepalive(_) | Upstream::Shutdown)
             && let Some(place) = place.take()
         {
@@ -435,10 +435,10 @@ impl Session<'_> {
         Ok(())
     }
 
-    async fn acknowledged(&mut self, id: &str) {
+    async fn acknowledge(&mut self, id: &str) {
         let Some(Delivery {
             object, revision, ..
-        }) = self.lane.acknowledged(id)
+        }) = self.lane.acknowledge(id)
         else {
             return debug!(node = self.node, id, "unexpected acknowledgement ignored");
         };
@@ -461,7 +461,7 @@ impl Session<'_> {
     /// Handles the acknowledged deletion of an object; a successor of the same name is next.
     fn release(&mut self, object: &ObjectRef) {
         self.synced.remove(&object.uid);
-        self.work_queue.ended(&object.path);
+        self.work_queue.finish_deletion(&object.path);
     }
 
     /// Sends a message, or reports that it is larger than the node accepts. Its sender may wait for an answer in vain, and other messages
@@ -474,11 +474,11 @@ impl Session<'_> {
         else {
             return Ok(());
         };
-        let skipped = self.lane.acknowledged(&message.header.msg_id);
+        let skipped = self.lane.acknowledge(&message.header.msg_id);
         let object = skipped.and_then(|delivery| delivery.object);
         let events = self.shared.controllers.devices.events();
         self.oversized
-            .report(events, self.node, (message, object.as_ref()), bytes);
+            .report(events, self.node, message, object.as_ref(), bytes);
         Ok(())
     }
 

@@ -109,7 +109,7 @@ impl Incoming {
                 match stream.read_chunk(READ_CHUNK, true).await {
                     Ok(Some(chunk)) => decoder.push(&chunk.bytes),
                     Ok(None) => return Err(EndReason::Closed),
-                    Err(ReadError::ConnectionLost(error)) => return Err(lost(error)),
+                    Err(ReadError::ConnectionLost(error)) => return Err(end_reason(error)),
                     Err(error) => return Err(EndReason::Stream(error.into())),
                 }
             },
@@ -255,7 +255,7 @@ async fn stream_out(
 ) -> Result<(), EndReason> {
     match timeout(limit, stream.write_all(bytes)).await {
         Err(_) => Err(EndReason::Stalled(limit)),
-        Ok(Err(WriteError::ConnectionLost(error))) => Err(lost(error)),
+        Ok(Err(WriteError::ConnectionLost(error))) => Err(end_reason(error)),
         Ok(Err(error)) => Err(EndReason::Stream(error.into())),
         Ok(Ok(())) => Ok(()),
     }
@@ -273,7 +273,7 @@ async fn write(
     }
 }
 
-fn lost(error: ConnectionError) -> EndReason {
+fn end_reason(error: ConnectionError) -> EndReason {
     match error {
         ConnectionError::ApplicationClosed(_) | ConnectionError::ConnectionClosed(_) => {
             EndReason::Closed

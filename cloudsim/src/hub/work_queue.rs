@@ -71,7 +71,7 @@ impl WorkQueue {
     }
 
     /// Handles the acknowledged deletion of the object at `path`: its successor is next.
-    pub(super) fn ended(&mut self, path: &ObjectPath) {
+    pub(super) fn finish_deletion(&mut self, path: &ObjectPath) {
         if let Some(path) = self.followed.take(path) {
             self.todo.insert(path);
         }
@@ -145,11 +145,11 @@ mod tests {
         let (now, mut work_queue) = (Instant::now(), of([]));
         work_queue.follow(pod("a"));
         assert_eq!(work_queue.next(now), None);
-        work_queue.ended(&pod("b"));
+        work_queue.finish_deletion(&pod("b"));
         assert_eq!(work_queue.next(now), None);
-        work_queue.ended(&pod("a"));
+        work_queue.finish_deletion(&pod("a"));
         assert_eq!(work_queue.next(now), Some(pod("a")));
-        work_queue.ended(&pod("a"));
+        work_queue.finish_deletion(&pod("a"));
         assert_eq!(work_queue.next(now), None, "once");
     }
 

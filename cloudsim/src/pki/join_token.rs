@@ -19,7 +19,7 @@ use wire::enroll::{Ca, Token, TokenScope, is_node_name, verify_bearer};
 
 use super::{
     PkiError,
-    records::{Change, Entry, Precondition, Records, RecordsError},
+    records::{Change, Precondition, RecordEntry, Records, RecordsError},
     reserved_names,
     secrets::Secrets,
 };
@@ -129,7 +129,7 @@ impl JoinTokens {
                 expected: Precondition::Absent,
                 value: Some(value),
             }];
-            changes.extend(self.expired().await?);
+            changes.extend(self.remove_expired().await?);
             self.records.write(changes).await?;
             scope.id = Some(id);
         }
@@ -142,8 +142,8 @@ impl JoinTokens {
     }
 
     /// Returns the removals of expired records.
-    async fn expired(&self) -> Result<Vec<Change>, RecordsError> {
-        let is_over = |entry: &Entry| {
+    async fn remove_expired(&self) -> Result<Vec<Change>, RecordsError> {
+        let is_over = |entry: &RecordEntry| {
             entry.value["expires"]
                 .as_u64()
                 .is_none_or(|end| end < now())
@@ -161,7 +161,7 @@ impl JoinTokens {
     /// Uses the token with this id once.
     pub async fn take(&self, id: &str) -> Result<(), JoinTokenError> {
         for _ in 0..MAX_ATTEMPTS {
-            let Entry {
+            let RecordEntry {
                 name,
                 mut value,
                 version,

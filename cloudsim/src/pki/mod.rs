@@ -26,7 +26,9 @@ use wire::enroll::{Ca, EcKey, pem_certificate};
 pub(crate) use self::node_verifier::{
     ExpiredCertificate, ExpiryReports, expiry_reports, is_expired,
 };
-pub(crate) use self::records::{Change, Entry, LABEL as RECORDS_LABEL, Precondition, Records};
+pub(crate) use self::records::{
+    Change, LABEL as RECORDS_LABEL, Precondition, RecordEntry, Records,
+};
 pub use self::secrets::NAMESPACE;
 use self::secrets::Secrets;
 pub(crate) use self::trust::lost_message;

@@ -70,7 +70,7 @@ pub(crate) enum Precondition {
 
 /// A stored record.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct RecordEntry {
     pub(crate) name: String,
     pub(crate) value: Value,
     pub(crate) version: Precondition,
@@ -127,7 +127,7 @@ impl Records {
         matches!(self.place, Storage::Store(_))
     }
 
-    pub(crate) async fn get(&self, name: &str) -> Result<Option<Entry>, RecordsError> {
+    pub(crate) async fn get(&self, name: &str) -> Result<Option<RecordEntry>, RecordsError> {
         match &self.place {
             Storage::Store(store) => match store.get(&self.key(name)).await {
                 Err(error @ StoreError::Damaged { .. }) => Err(RecordsError::Damaged(
@@ -144,7 +144,7 @@ impl Records {
     }
 
     /// Returns all records that can be read.
-    pub(crate) async fn list(&self) -> Result<Vec<Entry>, RecordsError> {
+    pub(crate) async fn list(&self) -> Result<Vec<RecordEntry>, RecordsError> {
         match &self.place {
             Storage::Store(store) => {
                 let scope = Scope {
@@ -292,19 +292,19 @@ impl Records {
     }
 }
 
-fn of_store(stored: &Object) -> Result<Entry, RecordsError> {
+fn of_store(stored: &Object) -> Result<RecordEntry, RecordsError> {
     let (name, version) = (
         stored.key.name.clone(),
         Precondition::Version(stored.revision.to_string()),
     );
-    Ok(Entry {
+    Ok(RecordEntry {
         value: stored.value()?,
         name,
         version,
     })
 }
 
-fn of_cluster(map: &ConfigMap) -> Result<Entry, RecordsError> {
+fn of_cluster(map: &ConfigMap) -> Result<RecordEntry, RecordsError> {
     let object = || {
         format!(
             "ConfigMap {NAMESPACE}/{}",
@@ -318,7 +318,7 @@ fn of_cluster(map: &ConfigMap) -> Result<Entry, RecordsError> {
             .map_or("", String::as_str)
     };
     let value = serde_json::from_str(field(RECORD));
-    Ok(Entry {
+    Ok(RecordEntry {
         name: field(NAME).to_owned(),
         value: value.map_err(|error| RecordsError::Damaged(object(), Box::new(error)))?,
         version: Precondition::Version(map.metadata.resource_version.clone().unwrap_or_default()),

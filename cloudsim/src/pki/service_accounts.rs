@@ -71,7 +71,7 @@ impl TokenIssuer for ServiceAccountTokens {
         let expiry =
             expiry.ok_or_else(|| failed(&"the token's lifetime is too long for a date"))?;
         let token = key
-            .sign_es256(&claims(grant, (now, expiry)))
+            .sign_es256(&claims(grant, now, expiry))
             .map_err(|error| failed(&error))?;
         let expiry = jiff::Timestamp::try_from(expiry).map_err(|error| failed(&error))?;
         Ok(TokenRequestStatus {
@@ -85,7 +85,7 @@ impl TokenIssuer for ServiceAccountTokens {
         let claims =
             verify_es256_within(token, self.key()?.public_key(), SystemTime::now(), LEEWAY)
                 .map_err(|error| refused(&error.to_string()))?;
-        verified(&claims, audiences).map_err(refused)
+        verify_claims(&claims, audiences).map_err(refused)
     }
 
     fn max_lifetime(&self) -> Option<Duration> {
@@ -94,7 +94,7 @@ impl TokenIssuer for ServiceAccountTokens {
 }
 
 /// Checks the claims of a token with a valid signature.
-fn verified(claims: &Value, audiences: &[String]) -> Result<VerifiedToken, &'static str> {
+fn verify_claims(claims: &Value, audiences: &[String]) -> Result<VerifiedToken, &'static str> {
     if claims["iss"] != ISSUER {
         return Err("another issuer");
     }
@@ -157,7 +157,7 @@ fn verified(claims: &Value, audiences: &[String]) -> Result<VerifiedToken, &'sta
     })
 }
 
-fn claims(grant: &TokenGrant, (now, expiry): (SystemTime, SystemTime)) -> Value {
+fn claims(grant: &TokenGrant, now: SystemTime, expiry: SystemTime) -> Value {
     let TokenGrant {
         namespace,
         name,

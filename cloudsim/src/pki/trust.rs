@@ -43,7 +43,8 @@ impl Trust {
     pub(crate) fn new(
         pki: &Pki,
         names: &[String],
-        (grace, expired): (Duration, ExpiryReports),
+        grace: Duration,
+        expired: ExpiryReports,
         faults: &Faults,
         certificates: NodeCertificates,
     ) -> Result<Self, PkiError> {
@@ -82,7 +83,7 @@ impl Trust {
     }
 
     /// Returns the certificate fault of these keys.
-    pub fn shown(&self) -> Certificate {
+    pub fn certificate(&self) -> Certificate {
         *self.now.borrow()
     }
 

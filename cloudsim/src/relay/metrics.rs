@@ -20,17 +20,17 @@ struct Counters {
 
 impl RelayMetrics {
     /// Counts a connection from one node to another.
-    pub(crate) fn joined(&self) {
+    pub(crate) fn count_joined(&self) {
         self.0.joined.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a refused connection.
-    pub(crate) fn refused(&self) {
+    pub(crate) fn count_refused(&self) {
         self.0.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts bytes from one node to another.
-    pub(crate) fn carried(&self, bytes: usize) {
+    pub(crate) fn count_bytes(&self, bytes: usize) {
         self.0.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 

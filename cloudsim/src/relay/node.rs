@@ -17,7 +17,7 @@ use wire::{
 
 use super::{
     splice::{BiStream, NodeStream, splice},
-    table::{ENDED, Entry, Relays},
+    table::{ENDED, RelayEntry, Relays},
 };
 use crate::faults::{Faults, Link, LinkState, now, sleep_until_opt};
 
@@ -38,7 +38,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(super) async fn run(
     connection: &Connection,
     node: &str,
-    entry: &Entry,
+    entry: &RelayEntry,
     relays: &Relays,
     faults: &Faults,
 ) -> String {
@@ -59,10 +59,10 @@ pub(super) async fn run(
     };
     const CUT: &str = "the link is cut, on purpose";
     let is_cut = tokio::select! {
-        // cancel-safe, all: the connection ends
+        // cancel-safe: the connection ends
         () = streams => false,
         () = reports => false,
-        () = cut(node, faults) => true,
+        () = wait_cut(node, faults) => true,
     };
     // before it is closed here, which would be the reason afterwards
     let why = if is_cut {
@@ -102,7 +102,7 @@ async fn accept_streams(
         tokio::pin!(accept);
         let stream = loop {
             tokio::select! {
-                // cancel-safe, both: the one that is not ready goes on
+                // cancel-safe: the one that is not ready goes on
                 stream = &mut accept => break stream,
                 Some(_) = tasks.join_next() => {}
             }
@@ -114,7 +114,7 @@ async fn accept_streams(
 }
 
 /// Waits until the node's link, or its connection to the relay, is cut on purpose.
-async fn cut(node: &str, faults: &Faults) {
+async fn wait_cut(node: &str, faults: &Faults) {
     let mut changes = faults.changes();
     loop {
         changes.borrow_and_update();
@@ -123,7 +123,7 @@ async fn cut(node: &str, faults: &Faults) {
         }
         let LinkState { until, .. } = LinkState::of(faults.on(node).as_ref(), now());
         tokio::select! {
-            // cancel-safe, both: they hold no data; the sender lives in the faults
+            // cancel-safe: they hold no data; the sender lives in the faults
             _ = changes.changed() => {}
             () = sleep_until_opt(until) => {}
         }
@@ -185,7 +185,7 @@ async fn join(
             splice(one, other, &joined).await;
         }
         Err(why) => {
-            relays.metrics().refused();
+            relays.metrics().count_refused();
             debug!(node = %from, error = why, "failed to connect to another node through the relay");
             if let Ok(answer) = encode(&Answer::refused(why)) {
                 // a node that does not listen needs no answer

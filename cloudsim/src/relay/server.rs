@@ -118,14 +118,14 @@ impl RelayServer {
     /// Serves until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
-        let mut shown = self.shared.trust.shown();
+        let mut shown = self.shared.trust.certificate();
         loop {
             let accepted = tokio::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
                 () = self.shared.trust.changed() => {
-                    shown = self.shared.trust.shown();
+                    shown = self.shared.trust.certificate();
                     match server_config(&self.shared.trust.hub()) {
                         Ok(config) => self.listener.endpoint.set_server_config(Some(config)),
                         Err(error) => warn!(
@@ -170,8 +170,8 @@ fn server_config(tls: &rustls::ServerConfig) -> Result<ServerConfig, RelayBindEr
 async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, shared: Shared) {
     let peer = incoming.remote_address();
     let accepted = tokio::select! {
-        // cancel-safe, both: a half-made connection is simply closed
-        () = slot.evicted() => return debug!(%peer, "relay connection evicted: limit reached"),
+        // cancel-safe: a half-made connection is simply closed
+        () = slot.wait_evicted() => return debug!(%peer, "relay connection evicted: limit reached"),
         accepted = timeout(HANDSHAKE_TIMEOUT, accept(incoming, &shared)) => accepted,
     };
     let (connection, node, certificate) = match accepted {
@@ -198,7 +198,7 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
         );
     };
     // it was registered first: a change from now on ends it as it ends all others
-    if shared.trust.shown() != shown {
+    if shared.trust.certificate() != shown {
         return connection.close(ENDED, b"the cloud shows another certificate by now");
     }
     if let Some(why) = shared.trust.refusal(&node, &certificate).await {

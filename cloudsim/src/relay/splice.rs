@@ -84,9 +84,9 @@ pub(super) async fn splice(one: NodeStream<'_>, other: NodeStream<'_>, joined: &
         )
     };
     tokio::select! {
-        // cancel-safe, all: what has not ended by then is broken off
+        // cancel-safe: what has not ended by then is broken off
         _ = both => {}
-        () = stalled(&progress) => {}
+        () = wait_stalled(&progress) => {}
         _ = one.connection.closed() => {}
         _ = other.connection.closed() => {}
     }
@@ -129,7 +129,7 @@ impl Drop for Writer {
 }
 
 /// Waits until one of the timeouts has passed.
-async fn stalled(progress: &Mutex<Progress>) {
+async fn wait_stalled(progress: &Mutex<Progress>) {
     let started = now();
     loop {
         let (rest, is_begun) = {
@@ -172,7 +172,7 @@ async fn copy(from: &mut RecvStream, to: &mut Writer, copied: impl Fn(usize)) ->
     tokio::pin!(stopped);
     loop {
         let read = tokio::select! {
-            // cancel-safe, both: a chunk is taken only by the arm that wins
+            // cancel-safe: a chunk is taken only by the arm that wins
             read = from.read_chunk(CHUNK_SIZE, true) => read,
             why = &mut stopped => {
                 stop(from, why.ok().flatten());

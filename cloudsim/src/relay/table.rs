@@ -88,7 +88,7 @@ impl JoinedStreams {
     /// Counts bytes that were copied: `direction` 0 is from the node that asked, 1 is to it.
     pub(super) fn add(&self, direction: usize, bytes: usize) {
         self.pair.bytes[direction & 1].fetch_add(bytes as u64, Ordering::Relaxed);
-        self.metrics.carried(bytes);
+        self.metrics.count_bytes(bytes);
     }
 }
 
@@ -123,21 +123,21 @@ pub struct Relays(Arc<Inner>);
 
 /// The entry of a connected node, which is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct RelayEntry {
     node: String,
     number: u64,
     relays: Relays,
     paths: Arc<Mutex<BTreeMap<String, Path>>>,
 }
 
-impl Entry {
+impl RelayEntry {
     /// Keeps the paths that the node has reported.
     pub(super) fn set_paths(&self, paths: BTreeMap<String, Path>) {
         *self.paths.lock() = paths;
     }
 }
 
-impl Drop for Entry {
+impl Drop for RelayEntry {
     fn drop(&mut self) {
         let mut nodes = self.relays.0.nodes.lock();
         if nodes
@@ -151,7 +151,12 @@ impl Drop for Entry {
 
 impl Relays {
     /// Adds a node that has connected, and ends an earlier connection of it; `None` where `limit` nodes are connected already.
-    pub(super) fn begin(&self, node: &str, connection: &Connection, limit: usize) -> Option<Entry> {
+    pub(super) fn begin(
+        &self,
+        node: &str,
+        connection: &Connection,
+        limit: usize,
+    ) -> Option<RelayEntry> {
         let number = self.0.numbers.fetch_add(1, Ordering::Relaxed);
         let (paths, all) = (Arc::default(), MAX_STREAMS as usize);
         let peer = Peer {
@@ -173,7 +178,7 @@ impl Relays {
                 .connection
                 .close(ENDED, b"the node has a newer connection");
         }
-        Some(Entry {
+        Some(RelayEntry {
             node: node.to_owned(),
             number,
             relays: self.clone(),
@@ -195,7 +200,7 @@ impl Relays {
         let pair = Arc::clone(pairs.entry((from.to_owned(), to.to_owned())).or_default());
         pair.open.fetch_add(1, Ordering::Relaxed);
         pair.connections.fetch_add(1, Ordering::Relaxed);
-        self.0.metrics.joined();
+        self.0.metrics.count_joined();
         JoinedStreams {
             pair,
             metrics: self.0.metrics.clone(),

@@ -44,7 +44,7 @@ impl ResourceMetrics {
     }
 
     /// Returns the stored objects of the core group that the request concerns.
-    async fn stored(
+    async fn list_stored(
         &self,
         plural: &str,
         namespace: &str,
@@ -81,9 +81,9 @@ impl ComputedObjects for ResourceMetrics {
     }
 
     async fn list(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Vec<Value>, BoxError> {
-        self.scraper.wanted().await;
+        self.scraper.wait_scraped().await;
         let (stored, now) = (
-            self.stored(&kind.plural, namespace, name).await?,
+            self.list_stored(&kind.plural, namespace, name).await?,
             Timestamp::now(),
         );
         let mut found = Vec::new();

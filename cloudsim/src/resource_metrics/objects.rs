@@ -99,7 +99,7 @@ pub(super) fn kinds() -> Vec<ComputedKind> {
 /// Builds a NodeMetrics object.
 pub(super) fn node(node: &Measured, usage: Usage, now: Timestamp) -> Value {
     let mut object = object(NODE, node, usage, now);
-    object["usage"] = used(usage);
+    object["usage"] = usage_value(usage);
     object
 }
 
@@ -108,7 +108,8 @@ pub(super) fn pod(pod: &Measured, containers: &[(&str, Usage)], now: Timestamp) 
     let (_, first) = containers.iter().min_by_key(|(_, usage)| usage.at)?;
     let mut object = object("PodMetrics", pod, *first, now);
     object["metadata"]["namespace"] = pod.metadata.namespace.as_str().into();
-    let container = |(name, usage): &(&str, Usage)| json!({"name": name, "usage": used(*usage)});
+    let container =
+        |(name, usage): &(&str, Usage)| json!({"name": name, "usage": usage_value(*usage)});
     object["containers"] = containers.iter().map(container).collect();
     Some(object)
 }
@@ -126,7 +127,7 @@ fn object(kind: &str, of: &Measured, usage: Usage, now: Timestamp) -> Value {
     })
 }
 
-fn used(usage: Usage) -> Value {
+fn usage_value(usage: Usage) -> Value {
     json!({
         "cpu": quantity(usage.cpu, 1000, &["n", "u", "m", ""]),
         "memory": quantity(usage.memory, 1024, &["", "Ki", "Mi", "Gi", "Ti"]),
@@ -183,7 +184,7 @@ mod tests {
         .map(used_cpu);
         assert_eq!(cpus, ["0", "11546n", "10m", "2", "5u", "7000"]);
         let memories = [11_612 << 10, 4 << 20, 4097, 1 << 30].map(|bytes| {
-            used(Usage {
+            usage_value(Usage {
                 cpu: 1,
                 memory: bytes,
                 at: 0,
@@ -202,7 +203,7 @@ mod tests {
     }
 
     fn used_cpu(number: u64) -> String {
-        used(Usage {
+        usage_value(Usage {
             cpu: number,
             memory: 1,
             at: 0,

@@ -130,7 +130,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
                 break;
             }
             let (label, behind) = within.split_once("=\"")?;
-            let (value, behind) = quoted(behind)?;
+            let (value, behind) = split_quoted(behind)?;
             labels.push((label.trim(), value));
             within = behind;
         }
@@ -147,7 +147,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
 }
 
 /// Splits a quoted text from what follows its closing quote.
-fn quoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
+fn split_quoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let end = text.find(['"', '\\'])?;
     if let Some(behind) = text.get(end..)?.strip_prefix('"') {
         return Some((text.get(..end)?.into(), behind));

@@ -94,7 +94,7 @@ impl Scraper {
     }
 
     /// Records a request, and waits until there is an answer, at most [`FIRST_ANSWER_TIMEOUT`].
-    pub(super) async fn wanted(&self) {
+    pub(super) async fn wait_scraped(&self) {
         self.asked.send_replace(Some(Instant::now()));
         let mut ready = self.ready.subscribe();
         let _ = timeout(FIRST_ANSWER_TIMEOUT, ready.wait_for(|ready| *ready)).await;

@@ -59,7 +59,7 @@ impl Auth {
             .create(&PostParams::default(), &review)
             .await;
         let status = review
-            .map_err(|error| unasked(&error))?
+            .map_err(|error| review_error(&error))?
             .status
             .unwrap_or_default();
         let user = status.user.filter(|_| status.authenticated == Some(true));
@@ -102,13 +102,13 @@ impl Auth {
             .create(&PostParams::default(), &question)
             .await;
         Ok(answer
-            .map_err(|error| unasked(&error))?
+            .map_err(|error| review_error(&error))?
             .status
             .is_some_and(|status| status.allowed))
     }
 }
 
-fn unasked(error: &kube::Error) -> CallError {
+fn review_error(error: &kube::Error) -> CallError {
     CallError::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "ApiUnavailable",

@@ -109,7 +109,7 @@ impl BodyMemory {
 
     /// Returns the reserved kilobytes.
     #[cfg(test)]
-    pub(super) fn taken(&self) -> usize {
+    pub(super) fn reserved_size(&self) -> usize {
         self.limits.all / 1024 - self.all.available_permits()
     }
 

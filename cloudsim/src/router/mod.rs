@@ -65,7 +65,8 @@ impl Router {
         address: SocketAddr,
         anonymous: bool,
         rules: Rules,
-        (auth, identity): (Auth, &ServerIdentity),
+        auth: Auth,
+        identity: &ServerIdentity,
     ) -> Result<Server<HandlerService<Self>>, RouterError> {
         let is_local = address.ip().is_loopback();
         let auth = Some(auth).filter(|_| !is_local && !anonymous);

@@ -242,7 +242,10 @@ async fn bodies_that_do_not_come_hold_no_room_of_others() {
         slow.push(stalls(one, address, 150 * KIB).await);
     }
     // three steps of 64 KiB each
-    until("three steps of each", || memory.taken() >= 3 * 3 * 64).await;
+    until("three steps of each", || {
+        memory.reserved_size() >= 3 * 3 * 64
+    })
+    .await;
     // the share of this client is used up, and another one has its own
     assert_eq!(whole(one, address, 150 * KIB).await, "429");
     assert_eq!(whole(other, address, 150 * KIB).await, "404");

@@ -48,7 +48,7 @@ impl DuplicateAgents {
     }
 
     /// Records that this run was refused.
-    pub(super) fn refused(
+    pub(super) fn record_refused(
         &mut self,
         node: &str,
         run: &Instance,
@@ -65,7 +65,7 @@ impl DuplicateAgents {
             .map_or(0, |(_, rival)| rival.refused);
         let rival = DuplicateAgent {
             address,
-            started: run.started().to_owned(),
+            started: run.start_time().to_owned(),
             refused: before + 1,
             last: now,
         };

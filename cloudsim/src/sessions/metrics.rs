@@ -51,26 +51,26 @@ struct Counters {
 
 impl HubMetrics {
     /// Counts a session that has begun.
-    pub(crate) fn begun(&self, transport: Transport) {
+    pub(crate) fn count_begun(&self, transport: Transport) {
         for ((one, _), count) in TRANSPORTS.iter().zip(&self.0.begun) {
             count.fetch_add(u64::from(*one == transport), Ordering::Relaxed);
         }
     }
 
     /// Counts a refused session.
-    pub(crate) fn refused(&self, why: RefusalReason) {
+    pub(crate) fn count_refused(&self, why: RefusalReason) {
         for ((one, _), count) in RefusalReason::ALL.iter().zip(&self.0.refused) {
             count.fetch_add(u64::from(*one == why), Ordering::Relaxed);
         }
     }
 
     /// Counts a message to a node.
-    pub(crate) fn sent(&self, bytes: usize) {
+    pub(crate) fn count_sent(&self, bytes: usize) {
         self.message(0, bytes);
     }
 
     /// Counts a message from a node.
-    pub(crate) fn received(&self, bytes: usize) {
+    pub(crate) fn count_received(&self, bytes: usize) {
         self.message(1, bytes);
     }
 

@@ -37,7 +37,7 @@ impl SessionRequest {
         let started = self
             .instance
             .as_ref()
-            .map(|instance| format!(", started {}", instance.started()));
+            .map(|instance| format!(", started {}", instance.start_time()));
         format!("{}{}", self.address, started.unwrap_or_default())
     }
 }

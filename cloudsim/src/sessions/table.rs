@@ -56,7 +56,7 @@ pub struct Sessions {
 
 impl Sessions {
     /// Returns the nodes that have re-enrolled.
-    pub fn reenrolled(&self) -> &Reenrolled {
+    pub fn reenrolled_nodes(&self) -> &Reenrolled {
         &self.reenrolled
     }
 
@@ -126,7 +126,7 @@ impl Sessions {
         let Some(taken) = taken.filter(|_| duplicate_agents.had_session(node, instance)) else {
             return Ok(());
         };
-        duplicate_agents.refused(node, instance, address, Timestamp::now());
+        duplicate_agents.record_refused(node, instance, address, Timestamp::now());
         Err(format!("another agent of this name is connected, {taken}"))
     }
 
@@ -149,16 +149,16 @@ impl Sessions {
         let node = session_request.node.clone();
         match table.nodes.get(&node) {
             Some(other) if other.session_request.sequence > session_request.sequence => {
-                self.metrics.refused(RefusalReason::Superseded);
+                self.metrics.count_refused(RefusalReason::Superseded);
                 return Err(SessionRefusal::Superseded);
             }
             None if table.nodes.len() >= limit => {
-                self.metrics.refused(RefusalReason::TooMany);
+                self.metrics.count_refused(RefusalReason::TooMany);
                 return Err(SessionRefusal::TooMany);
             }
             _ => {}
         }
-        self.metrics.begun(session_request.transport);
+        self.metrics.count_begun(session_request.transport);
         let traffic = Arc::new(Traffic {
             all: self.metrics.clone(),
             ..Traffic::default()
@@ -270,7 +270,7 @@ impl Sessions {
                     started: session_request
                         .instance
                         .as_ref()
-                        .map(|instance| instance.started().to_owned()),
+                        .map(|instance| instance.start_time().to_owned()),
                     rival: table
                         .duplicate_agents
                         .of(&session_request.node, Timestamp::now()),

@@ -178,7 +178,7 @@ fn begin(sessions: &Sessions, id: &str) -> Session {
 }
 
 /// The record of a replica.
-fn told(sessions: &Sessions, replica: &str) -> Vec<RemoteSession> {
+fn replica_record(sessions: &Sessions, replica: &str) -> Vec<RemoteSession> {
     let runs = sessions.runs();
     let session = |session: NodeSession| RemoteSession {
         run: runs.get(&session.node).and_then(|run| Instance::parse(run)),
@@ -194,13 +194,13 @@ fn two_agents_of_one_name_at_two_replicas_do_not_take_turns() {
     let [one, other, third] = [(); 3].map(|()| Sessions::default());
     admit(&one, "a").unwrap();
     let first = begin(&one, "a");
-    other.set_remote(told(&one, "one"));
-    third.set_remote(told(&one, "one"));
+    other.set_remote(replica_record(&one, "one"));
+    third.set_remote(replica_record(&one, "one"));
     admit(&other, "b").unwrap();
     let second = begin(&other, "b");
-    one.set_remote(told(&other, "other"));
-    other.set_remote(told(&one, "one"));
-    third.set_remote([told(&one, "one"), told(&other, "other")].concat());
+    one.set_remote(replica_record(&other, "other"));
+    other.set_remote(replica_record(&one, "one"));
+    third.set_remote([replica_record(&one, "one"), replica_record(&other, "other")].concat());
     assert!(first.token.is_cancelled() && !second.token.is_cancelled());
     let (code, words) = first.close_reason();
     assert_eq!(
@@ -221,7 +221,7 @@ fn two_agents_of_one_name_at_two_replicas_do_not_take_turns() {
     }
     // the other one has gone
     drop(second);
-    one.set_remote(told(&other, "other"));
+    one.set_remote(replica_record(&other, "other"));
     admit(&one, "a").unwrap();
 }
 
@@ -229,8 +229,8 @@ fn two_agents_of_one_name_at_two_replicas_do_not_take_turns() {
 fn a_node_that_has_gone_to_another_replica_leaves_its_old_session_there() {
     let [one, other] = [(); 2].map(|()| Sessions::default());
     let (first, second) = (begin(&one, "a"), begin(&other, "a"));
-    one.set_remote(told(&other, "other"));
-    other.set_remote(told(&one, "one"));
+    one.set_remote(replica_record(&other, "other"));
+    other.set_remote(replica_record(&one, "one"));
     assert!(first.token.is_cancelled() && !second.token.is_cancelled());
     assert_ne!(u16::from(first.close_reason().0), TAKEN_OVER);
 }

@@ -16,15 +16,15 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     /// Counts a message to the node.
-    pub(crate) fn sent(&self, bytes: usize) {
+    pub(crate) fn count_sent(&self, bytes: usize) {
         add(&self.sent, bytes);
-        self.all.sent(bytes);
+        self.all.count_sent(bytes);
     }
 
     /// Counts a message from the node.
-    pub(crate) fn received(&self, bytes: usize) {
+    pub(crate) fn count_received(&self, bytes: usize) {
         add(&self.received, bytes);
-        self.all.received(bytes);
+        self.all.count_received(bytes);
     }
 
     /// Sets how much waits to be sent.

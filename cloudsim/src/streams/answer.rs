@@ -40,7 +40,7 @@ pub(super) async fn read(stream: NodeStream, method: Method) -> Result<NodeAnswe
     let guard = stop.clone().drop_guard();
     tokio::spawn(async move {
         tokio::select! {
-            // cancel-safe, both: nothing of it is needed any more
+            // cancel-safe: nothing of it is needed any more
             () = stop.cancelled() => {}
             _ = connection.with_upgrades() => {}
         }

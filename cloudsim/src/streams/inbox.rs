@@ -27,13 +27,13 @@ impl End {
     pub(super) fn error(self) -> Option<io::Error> {
         match self {
             Self::Closed => None,
-            Self::Lost(why) => Some(lost(why)),
+            Self::Lost(why) => Some(missing_data_error(why)),
         }
     }
 }
 
 /// Returns the error of a stream with missing data.
-pub(super) fn lost(why: &'static str) -> io::Error {
+pub(super) fn missing_data_error(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, why)
 }
 
@@ -149,7 +149,7 @@ impl Inbox {
             .taken
             .due()
             .filter(|_| state.credit.is_some() && state.end.is_none())?;
-        state.taken.given();
+        state.taken.reset();
         Some(due)
     }
 
@@ -168,7 +168,7 @@ impl Inbox {
     }
 
     /// Adds the credit of bytes that the node has read. Returns false if that exceeds the window.
-    pub(super) fn taken(&self, bytes: usize) -> bool {
+    pub(super) fn add_credit(&self, bytes: usize) -> bool {
         let mut state = self.state.lock();
         let is_possible = state.credit.as_mut().is_none_or(|credit| credit.add(bytes));
         if let Some(writer) = state.writer.take() {
@@ -185,7 +185,7 @@ impl Inbox {
     }
 
     /// Returns the end of the stream, if it has ended.
-    pub(super) fn ended(&self) -> Option<End> {
+    pub(super) fn stream_end(&self) -> Option<End> {
         self.state.lock().end
     }
 

@@ -170,7 +170,7 @@ impl Kubelets {
             return self.node_of(namespace, pod).await;
         }
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        if let Some(node) = header(FORWARDED_URI).and_then(named) {
+        if let Some(node) = header(FORWARDED_URI).and_then(node_name) {
             return Ok(node.to_owned());
         }
         let host = host
@@ -211,7 +211,7 @@ impl Kubelets {
 }
 
 /// Returns the node in `/api/v1/nodes/NODE/proxy/…`.
-fn named(uri: &str) -> Option<&str> {
+fn node_name(uri: &str) -> Option<&str> {
     let (_, rest) = uri.split_once("/api/v1/nodes/")?;
     rest.split('/')
         .next()
@@ -265,13 +265,16 @@ mod tests {
 
     #[test]
     fn a_node_is_found_in_what_was_forwarded_and_in_a_host() {
-        assert_eq!(named("/api/v1/nodes/edge-1/proxy/metrics"), Some("edge-1"));
         assert_eq!(
-            named("https://cloud/api/v1/nodes/edge-1:10350/proxy/stats"),
+            node_name("/api/v1/nodes/edge-1/proxy/metrics"),
             Some("edge-1")
         );
-        assert_eq!(named("/metrics"), None);
-        assert_eq!(named("/api/v1/nodes//proxy"), None);
+        assert_eq!(
+            node_name("https://cloud/api/v1/nodes/edge-1:10350/proxy/stats"),
+            Some("edge-1")
+        );
+        assert_eq!(node_name("/metrics"), None);
+        assert_eq!(node_name("/api/v1/nodes//proxy"), None);
         assert_eq!(
             (without_port("192.0.2.1:10350"), without_port("edge-1")),
             ("192.0.2.1", "edge-1")

@@ -115,7 +115,8 @@ impl StreamServer {
             };
             tasks.spawn(serve(
                 stream,
-                (peer, slot),
+                peer,
+                slot,
                 self.shared.clone(),
                 shutdown.clone(),
             ));
@@ -128,15 +129,16 @@ impl StreamServer {
 /// Serves one connection until it ends.
 async fn serve(
     stream: TcpStream,
-    (peer, slot): (SocketAddr, ConnectionSlot),
+    peer: SocketAddr,
+    slot: ConnectionSlot,
     shared: Shared,
     shutdown: CancellationToken,
 ) {
-    let shown = shared.trust.shown();
+    let shown = shared.trust.certificate();
     let accepted = tokio::select! {
-        // cancel-safe, all: a half-made connection is simply closed
+        // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
-        () = slot.evicted() => return debug!(%peer, "connection without a tunnel evicted: limit reached"),
+        () = slot.wait_evicted() => return debug!(%peer, "connection without a tunnel evicted: limit reached"),
         accepted = timeout(HANDSHAKE_TIMEOUT, accept(stream, &shared)) => accepted,
     };
     let Accepted {
@@ -173,7 +175,7 @@ async fn serve(
         );
     };
     // registered first, so that a change from now on ends it as all others
-    if shared.trust.shown() != shown {
+    if shared.trust.certificate() != shown {
         return debug!(node, %peer, "certificate changed during the handshake; connection closed");
     }
     if let Some(why) = shared.trust.refusal(&node, &certificate).await {

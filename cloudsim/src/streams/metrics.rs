@@ -24,22 +24,22 @@ struct Counters {
 
 impl StreamMetrics {
     /// Counts a tunnel that has begun.
-    pub(crate) fn begun(&self) {
+    pub(crate) fn count_begun(&self) {
         self.0.tunnels.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts an opened stream.
-    pub(crate) fn opened(&self) {
+    pub(crate) fn count_opened(&self) {
         self.0.streams.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts bytes of a stream to a node.
-    pub(crate) fn sent(&self, bytes: usize) {
+    pub(crate) fn count_sent(&self, bytes: usize) {
         self.0.bytes[0].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Counts bytes of a stream from a node.
-    pub(crate) fn received(&self, bytes: usize) {
+    pub(crate) fn count_received(&self, bytes: usize) {
         self.0.bytes[1].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 

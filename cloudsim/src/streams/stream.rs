@@ -22,7 +22,7 @@ use tokio_util::sync::PollSender;
 use tracing::debug;
 use wire::tunnel::{Frame, Kind};
 
-use super::inbox::{End, Inbox, PutResult, WindowUpdates, lost};
+use super::inbox::{End, Inbox, PutResult, WindowUpdates, missing_data_error};
 
 /// How long the full stream of a node without windows may block the tunnel before it is ended.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -96,7 +96,7 @@ impl Streams {
         let Some(inbox) = self.all.lock().get(&id).cloned() else {
             return true;
         };
-        let is_possible = bytes.is_some_and(|bytes| inbox.taken(bytes));
+        let is_possible = bytes.is_some_and(|bytes| inbox.add_credit(bytes));
         if !is_possible {
             self.end(id, End::Lost("the node takes more of it than can be"));
         }
@@ -192,11 +192,11 @@ impl AsyncWrite for NodeStream {
         context: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if let Some(end) = self.inbox.ended() {
+        if let Some(end) = self.inbox.stream_end() {
             let broken = || io::ErrorKind::BrokenPipe.into();
             return Poll::Ready(Err(end.error().unwrap_or_else(broken)));
         }
-        let gone = || lost("the tunnel has ended");
+        let gone = || missing_data_error("the tunnel has ended");
         ready!(self.frames.poll_reserve(context)).map_err(|_| gone())?;
         let Some(part) = self.inbox.write(from.len().min(CHUNK), context.waker()) else {
             // another stream may use the slot meanwhile

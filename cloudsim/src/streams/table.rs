@@ -77,7 +77,7 @@ struct Inner {
 pub struct Tunnels(Arc<Inner>);
 
 /// The registration of a tunnel; dropping it removes the tunnel from the table.
-pub(super) struct Entry {
+pub(super) struct TunnelEntry {
     node: String,
     number: u64,
     tunnels: Tunnels,
@@ -89,7 +89,7 @@ pub(super) struct Entry {
     close_reason: Arc<OnceLock<String>>,
 }
 
-impl Entry {
+impl TunnelEntry {
     /// Returns the reason for which the tunnel is closed, if the node is to get one.
     pub(super) fn close_reason(&self) -> Option<&str> {
         self.close_reason.get().map(String::as_str)
@@ -100,7 +100,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for TunnelEntry {
     fn drop(&mut self) {
         {
             let mut nodes = self.tunnels.0.nodes.lock();
@@ -126,7 +126,7 @@ impl Tunnels {
         dial_headers: DialHeaders,
         limit: usize,
         parent: &CancellationToken,
-    ) -> Option<Entry> {
+    ) -> Option<TunnelEntry> {
         let (frames, outbound) = mpsc::channel(OUTBOUND_QUEUE);
         let tunnel = Tunnel {
             number: self.0.tunnels.fetch_add(1, Ordering::Relaxed),
@@ -137,7 +137,7 @@ impl Tunnels {
             close_reason: Arc::default(),
             stop: parent.child_token(),
         };
-        let entry = Entry {
+        let entry = TunnelEntry {
             node: node.to_owned(),
             number: tunnel.number,
             tunnels: self.clone(),
@@ -149,7 +149,7 @@ impl Tunnels {
         {
             let mut nodes = self.0.nodes.lock();
             if nodes.len() < limit || nodes.contains_key(node) {
-                self.0.metrics.begun();
+                self.0.metrics.count_begun();
                 if let Some(older) = nodes.insert(node.to_owned(), tunnel) {
                     older.stop.cancel();
                 }
@@ -229,7 +229,7 @@ impl Tunnels {
         let stream = tunnel
             .open(id)
             .ok_or_else(|| NodeError::Full(node.to_owned()))?;
-        self.0.metrics.opened();
+        self.0.metrics.count_opened();
         tunnel
             .frames
             .send(connect)

@@ -19,7 +19,7 @@ use super::{
     inbox::End,
     metrics::StreamMetrics,
     stream::Streams,
-    table::{Entry, close},
+    table::{TunnelEntry, close},
 };
 use crate::faults::{Faults, Link, LinkState, now};
 
@@ -79,7 +79,7 @@ pub(super) enum TunnelEnd {
 pub(super) async fn run<T: AsyncRead + AsyncWrite>(
     io: T,
     node: &str,
-    mut entry: Entry,
+    mut entry: TunnelEntry,
     faults: &Faults,
     timing: Timing,
 ) -> TunnelEnd {
@@ -148,7 +148,7 @@ async fn on_link(
         };
         tokio::select! {
             ended = &mut work, if !swallowed => return ended,
-            // cancel-safe, all: they hold no data; the sender lives in the faults
+            // cancel-safe: they hold no data; the sender lives in the faults
             _ = changes.changed() => {}
             () = until => {}
             () = sleep(silence), if swallowed => return TunnelEnd::Cut,
@@ -226,11 +226,11 @@ impl Inbound<'_> {
     }
 
     async fn frame(&self, frame: Frame) {
-        let taken = frame.taken();
+        let taken = frame.window_bytes();
         let Frame { id, kind, data } = frame;
         match kind {
             Kind::Data => {
-                self.metrics.received(data.len());
+                self.metrics.count_received(data.len());
                 if !self.streams.deliver(id, &data).await {
                     debug!(id, "stream stalled: its data is not read; stream closed");
                     self.queue_end(id);
@@ -286,12 +286,12 @@ async fn write(
         let mut out = BytesMut::new();
         let mut put = |frame: &Frame| {
             if frame.kind == Kind::Data {
-                metrics.sent(frame.data.len());
+                metrics.count_sent(frame.data.len());
             }
             encode(&mut out, &Message::Text(frame.encode().into()), None);
         };
         tokio::select! {
-            // cancel-safe, all: what is not taken stays where it is
+            // cancel-safe: what is not taken stays where it is
             Some(frame) = frames.recv() => put(&frame),
             frame = streams.read() => put(&frame),
             Some(id) = late.recv() => put(&Frame::new(id, Kind::RemoveConnect, Bytes::new())),
@@ -302,7 +302,7 @@ async fn write(
             && let Ok(frame) = frames.try_recv()
         {
             if frame.kind == Kind::Data {
-                metrics.sent(frame.data.len());
+                metrics.count_sent(frame.data.len());
             }
             encode(&mut out, &Message::Text(frame.encode().into()), None);
         }

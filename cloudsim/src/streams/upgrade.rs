@@ -136,7 +136,7 @@ fn dial_headers(request: &Request<Incoming>) -> DialHeaders {
     let address = address.and_then(|dial_headers| dial_headers.parse::<IpAddr>().ok());
     DialHeaders {
         address: address.map(|ip| ip.to_string()).unwrap_or_default(),
-        window: window::offered(headers.get(window::HEADER).map(http::HeaderValue::as_bytes)),
+        window: window::parse_window(headers.get(window::HEADER).map(http::HeaderValue::as_bytes)),
     }
 }
 

@@ -26,13 +26,16 @@ pub fn device(spec: &DeviceSpec, model: Option<&DeviceModelSpec>) -> Vec<Fault> 
     for (index, property) in spec.properties.iter().enumerate() {
         let path = format!("spec.properties[{index}]");
         let name = property.name.as_deref().unwrap_or_default();
-        if let Some(why) = misnamed(name, !names.insert(name)) {
+        if let Some(why) = name_fault(name, !names.insert(name)) {
             faults.push(fault(format!("{path}.name"), name, why));
             continue;
         }
         let Some(model) = model else { continue };
         let Some(of_model) = find(model, name) else {
-            let why = format!("the model has no such property; it has {}", listed(model));
+            let why = format!(
+                "the model has no such property; it has {}",
+                list_check(model)
+            );
             faults.push(fault(format!("{path}.name"), name, why));
             continue;
         };
@@ -76,7 +79,7 @@ pub fn model(spec: &DeviceModelSpec) -> Vec<Fault> {
     for (index, property) in spec.properties.iter().enumerate() {
         let path = format!("spec.properties[{index}]");
         let name = property.name.as_deref().unwrap_or_default();
-        if let Some(why) = misnamed(name, !names.insert(name)) {
+        if let Some(why) = name_fault(name, !names.insert(name)) {
             faults.push(fault(format!("{path}.name"), name, why));
         }
         if !property.is_number() {
@@ -161,7 +164,7 @@ impl ModelProperty {
     }
 }
 
-fn misnamed(name: &str, is_repeated: bool) -> Option<&'static str> {
+fn name_fault(name: &str, is_repeated: bool) -> Option<&'static str> {
     if name.is_empty() {
         Some("a property needs a name")
     } else if is_repeated {
@@ -178,7 +181,7 @@ fn find<'a>(model: &'a DeviceModelSpec, name: &str) -> Option<&'a ModelProperty>
         .find(|property| property.name.as_deref() == Some(name))
 }
 
-fn listed(model: &DeviceModelSpec) -> String {
+fn list_check(model: &DeviceModelSpec) -> String {
     let names: Vec<_> = model
         .properties
         .iter()
@@ -221,7 +224,7 @@ mod tests {
         .unwrap()
     }
 
-    fn desired(name: &str, value: &str) -> DeviceSpec {
+    fn device_spec(name: &str, value: &str) -> DeviceSpec {
         serde_json::from_value(json!({"properties": [{"name": name, "desired": {"value": value}}]}))
             .unwrap()
     }
@@ -253,7 +256,7 @@ mod tests {
             ("label", "", None),
             ("serial", "x", Some("ReadOnly")),
         ] {
-            let faults = device(&desired(name, value), Some(&model));
+            let faults = device(&device_spec(name, value), Some(&model));
             let found = faults
                 .first()
                 .map(|fault| (fault.path.as_str(), fault.why.as_str()));
@@ -269,7 +272,7 @@ mod tests {
             }
         }
         assert!(
-            device(&desired("temperature", "warm"), None).is_empty(),
+            device(&device_spec("temperature", "warm"), None).is_empty(),
             "nothing is known without the model"
         );
     }

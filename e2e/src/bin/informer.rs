@@ -56,7 +56,7 @@ async fn main() -> anyhow::Result<()> {
         anyhow::Ok(())
     };
     tokio::select! {
-        // Cancel-safe: the program ends with either branch.
+        // cancel-safe: the program ends with either branch.
         () = follow => Ok(()),
         told = tell => told,
     }

@@ -244,7 +244,7 @@ impl Machine {
     }
 
     /// Returns a line, words separated by spaces, as the command that a person pastes.
-    pub fn pasted(&self, line: &str) -> anyhow::Result<Command> {
+    pub fn pasted_command(&self, line: &str) -> anyhow::Result<Command> {
         let mut words = line.split_whitespace();
         let mut command = self.command(words.next().context("an empty line")?);
         command.args(words);

@@ -62,7 +62,7 @@ impl Traces {
             groups: bundles.iter().filter_map(|id| group(id)).collect(),
             inhabited: pod_groups
                 .iter()
-                .flat_map(|group| inhabited(group))
+                .flat_map(|group| inhabited_groups(group))
                 .collect(),
             pod_groups,
             bundles,
@@ -192,7 +192,7 @@ fn pod_groups(directory: &Path) -> BTreeSet<PathBuf> {
 }
 
 /// Returns the ids of the groups directly below `group` that list a process.
-fn inhabited(group: &Path) -> BTreeSet<String> {
+fn inhabited_groups(group: &Path) -> BTreeSet<String> {
     let lists = |name: &String| {
         fs::read_to_string(group.join(name).join("cgroup.procs"))
             .is_ok_and(|listed| !listed.is_empty())

@@ -120,7 +120,7 @@ impl Terminal {
                     *rest = after;
                 }
                 '"' => {
-                    let inside = self.quoted(rest)?;
+                    let inside = self.parse_quoted(rest)?;
                     word.get_or_insert_default().push_str(&inside);
                 }
                 '$' => {
@@ -137,7 +137,7 @@ impl Terminal {
     }
 
     /// Removes the text up to the closing `"` from `rest`, and returns it with the values of its variables.
-    fn quoted(&mut self, rest: &mut &str) -> anyhow::Result<String> {
+    fn parse_quoted(&mut self, rest: &mut &str) -> anyhow::Result<String> {
         let mut text = String::new();
         loop {
             let c = rest.chars().next().context("an open quote")?;

@@ -44,7 +44,7 @@ fn pods_that_do_not_fit_fail_and_others_run(mut rig: Subject) -> anyhow::Result<
         ),
         (
             "affinity",
-            required("kubernetes.io/hostname", "NotIn"),
+            required_pod("kubernetes.io/hostname", "NotIn"),
             "NodeAffinity",
             elsewhere,
         ),
@@ -62,7 +62,7 @@ fn pods_that_do_not_fit_fail_and_others_run(mut rig: Subject) -> anyhow::Result<
         ),
     ];
     let mut fits = pod("fits", &requests(json!({"cpu": "10m", "memory": "8Mi"})));
-    fits["spec"]["affinity"] = required("kubernetes.io/hostname", "In")["affinity"].clone();
+    fits["spec"]["affinity"] = required_pod("kubernetes.io/hostname", "In")["affinity"].clone();
     let mut items: Vec<_> = cases
         .iter()
         .map(|(name, spec, ..)| pod(name, spec))
@@ -85,7 +85,7 @@ fn pods_that_do_not_fit_fail_and_others_run(mut rig: Subject) -> anyhow::Result<
 }
 
 /// A pod for nodes whose label is, or is not, this node's name.
-fn required(label: &str, operator: &str) -> Value {
+fn required_pod(label: &str, operator: &str) -> Value {
     let expression = json!({"key": label, "operator": operator, "values": [NODE]});
     let term = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
     json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}})

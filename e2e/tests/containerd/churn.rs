@@ -58,7 +58,7 @@ fn churn(victims: Victims) -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     let pods = usize::try_from(setting("OUTRIGGER_CHURN_PODS", PODS)?)?;
     let mut churn = Churn::new(setting("OUTRIGGER_CHURN_SEED", SEED)?, pods, victims);
-    churn.come(&rig, churn.pods)?;
+    churn.add_pods(&rig, churn.pods)?;
     churn.rest(&rig)?;
     churn.note_running(&rig)?;
     let end = Instant::now() + Duration::from_secs(setting("OUTRIGGER_CHURN_SECONDS", SECONDS)?);
@@ -110,7 +110,7 @@ impl Churn {
     }
 
     /// Makes new pods, with a volume on disk and one in memory.
-    fn come(&mut self, rig: &RealRig, count: usize) -> anyhow::Result<()> {
+    fn add_pods(&mut self, rig: &RealRig, count: usize) -> anyhow::Result<()> {
         let names: Vec<_> = (self.made..self.made + count)
             .map(|number| format!("churn-{number}"))
             .collect();
@@ -146,7 +146,7 @@ impl Churn {
         let mut delete = vec!["delete", "pod", "--wait=false"];
         delete.extend(gone.iter().map(String::as_str));
         rig.cloud.kubectl.run(&delete)?;
-        self.come(rig, count)?;
+        self.add_pods(rig, count)?;
         at(Instant::now() + Duration::from_millis(self.random.below(PAUSE)));
         if self.random.below(KILLS) == 0 {
             self.kill(rig)?;

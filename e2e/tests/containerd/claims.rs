@@ -43,7 +43,7 @@ fn user(name: &str, claim: &str) -> Value {
     )
 }
 
-fn bound(rig: &RealRig, claims: &[&str]) -> anyhow::Result<()> {
+fn check_bound(rig: &RealRig, claims: &[&str]) -> anyhow::Result<()> {
     for claim in claims {
         let of = format!("pvc/{claim}");
         rig.cloud.kubectl.run(&[
@@ -73,7 +73,7 @@ fn claims_are_mounted() -> anyhow::Result<()> {
             claim("host", &json!({})),
         ],
     )?;
-    bound(&rig, &["data", "host"])?;
+    check_bound(&rig, &["data", "host"])?;
     let claimed = |claim: &str, read_only: bool| json!([{"name": "v", "persistentVolumeClaim": {"claimName": claim, "readOnly": read_only}}]);
     check(
         &rig,
@@ -146,7 +146,7 @@ fn claims_that_give_nothing_say_why() -> anyhow::Result<()> {
             claim("unbound", &json!({})),
         ],
     )?;
-    bound(&rig, &["elsewhere", "raw", "remote", "empty"])?;
+    check_bound(&rig, &["elsewhere", "raw", "remote", "empty"])?;
     let names = ["elsewhere", "raw", "remote", "empty", "unbound", "missing"];
     let pods: Vec<Value> = names.iter().map(|name| user(name, name)).collect();
     apply(&rig, &pods)?;

@@ -255,7 +255,7 @@ fn confinement_that_cannot_be() -> anyhow::Result<()> {
 }
 
 /// How the runtime has made the sandbox of this pod.
-fn made(rig: &RealRig, name: &str) -> anyhow::Result<Value> {
+fn sandbox_config(rig: &RealRig, name: &str) -> anyhow::Result<Value> {
     let raw_cri = &rig.containerd.raw_cri;
     let sandboxes = raw_cri.sandboxes(None)?;
     let is_its = |one: &&PodSandbox| {
@@ -280,7 +280,7 @@ fn sandboxes_have_the_profile_that_the_runtime_has_by_default() -> anyhow::Resul
     let profile_of = |name: &str| {
         apply(&rig, &[pod(name, &json!({}))])?;
         rig.wait_ready(name)?;
-        let made = made(&rig, name)?;
+        let made = sandbox_config(&rig, name)?;
         let status = fs::read_to_string(format!("/proc/{}/status", made["pid"]))?;
         ensure!(
             status.contains("Seccomp:\t2\n"),

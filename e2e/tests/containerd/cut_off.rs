@@ -88,8 +88,8 @@ impl Begun {
     /// As far as it comes.
     async fn run(self, client: RuntimeServiceClient<Channel>) -> Result<(), Status> {
         let start_for = self.start_for;
-        let (mut client, container_id) = Box::pin(self.made(client)).await?;
-        cut(
+        let (mut client, container_id) = Box::pin(self.create_container(client)).await?;
+        cut_after(
             start_for,
             client.start_container(cri::StartContainerRequest { container_id }),
         )
@@ -98,7 +98,7 @@ impl Begun {
     }
 
     /// A container that is not started yet, and the client.
-    async fn made(
+    async fn create_container(
         self,
         mut client: RuntimeServiceClient<Channel>,
     ) -> Result<(RuntimeServiceClient<Channel>, String), Status> {
@@ -107,7 +107,7 @@ impl Begun {
             config,
             ..Default::default()
         };
-        let pod_sandbox_id = cut(self.sandbox_for, client.run_pod_sandbox(request))
+        let pod_sandbox_id = cut_after(self.sandbox_for, client.run_pod_sandbox(request))
             .await?
             .pod_sandbox_id;
         let mut config = RawCri::container_config("main", &["sleep", "1000000"]);
@@ -130,7 +130,7 @@ impl Begun {
     }
 }
 
-async fn started(
+async fn start(
     mut client: RuntimeServiceClient<Channel>,
     container_id: String,
 ) -> Result<(), Status> {
@@ -141,7 +141,7 @@ async fn started(
 }
 
 /// Given up after so long; the runtime is told that nobody waits for the answer.
-async fn cut<T>(
+async fn cut_after<T>(
     after: Duration,
     call: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, Status> {
@@ -237,7 +237,7 @@ fn what_a_runtime_that_is_killed_was_starting_leaves_nothing_that_runs() -> anyh
         let pods = pods.collect::<anyhow::Result<Vec<_>>>()?;
         let made = all(&rig.containerd.raw_cri, |client| {
             pods.iter()
-                .map(|pod| pod.clone().made(client.clone()))
+                .map(|pod| pod.clone().create_container(client.clone()))
                 .collect()
         })?;
         let kill_at = Instant::now() + Duration::from_millis(random.below(START));
@@ -248,7 +248,7 @@ fn what_a_runtime_that_is_killed_was_starting_leaves_nothing_that_runs() -> anyh
             let starting = scope.spawn(|| {
                 all(raw_cri, |_| {
                     made.iter()
-                        .map(|(client, id)| started(client.clone(), id.clone()))
+                        .map(|(client, id)| start(client.clone(), id.clone()))
                         .collect()
                 })
             });

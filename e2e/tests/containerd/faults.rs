@@ -33,7 +33,7 @@ fn start(cloud: &impl AsRef<Cloud>, cri: &Cri) -> anyhow::Result<BTreeSet<Runnin
     cri.running()
 }
 
-fn unchanged(rig: &RealRig, before: &BTreeSet<RunningContainer>) -> anyhow::Result<()> {
+fn check_unchanged(rig: &RealRig, before: &BTreeSet<RunningContainer>) -> anyhow::Result<()> {
     for name in names() {
         let seen = rig.wait_ready(&name)?;
         ensure!(
@@ -153,7 +153,7 @@ fn a_runtime_that_is_killed_keeps_its_containers() -> anyhow::Result<()> {
     );
     rig.containerd.start_again()?;
     rig.wait_ready("patient")?;
-    unchanged(&rig, &before)?;
+    check_unchanged(&rig, &before)?;
     rig.cloud.wait_node("Ready")?;
     // both, and pods that are to go meanwhile
     rig.cloud
@@ -164,7 +164,7 @@ fn a_runtime_that_is_killed_keeps_its_containers() -> anyhow::Result<()> {
     rig.containerd.start_again()?;
     rig.node.process.start_again()?;
     rig.cloud.wait_gone("patient")?;
-    unchanged(&rig, &before)?;
+    check_unchanged(&rig, &before)?;
     leaves_nothing_of(&rig, PROCESS_TIMEOUT, Traces::alive)
 }
 
@@ -247,7 +247,7 @@ fn containers_of_others_are_left_alone() -> anyhow::Result<()> {
         ensure!(!left, "it is there");
         Ok(())
     })?;
-    unchanged(&rig, &before)?;
+    check_unchanged(&rig, &before)?;
     let status = rig.containerd.raw_cri.status(&container)?;
     ensure!(
         status.state() == wire::cri::ContainerState::ContainerRunning,

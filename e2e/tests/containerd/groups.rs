@@ -60,7 +60,7 @@ fn each_pod_is_limited_as_a_whole() -> anyhow::Result<()> {
         let path = own.path().display().to_string();
         let expected = pod_group(&group_root(rig.directory.path()), class, uid);
         ensure!(path.ends_with(&expected), "{name}: {path}, not {expected}");
-        let (found, cpu_share) = (own.allowed()?, cpu_share(shares));
+        let (found, cpu_share) = (own.limits()?, cpu_share(shares));
         let expected = Allowed {
             cpu_share,
             cpu_quota: quota,
@@ -69,7 +69,7 @@ fn each_pod_is_limited_as_a_whole() -> anyhow::Result<()> {
         };
         ensure!(found == expected, "{name}: {found:?}, not {expected:?}");
         if !class.is_empty() {
-            let of_class = own.parent()?.allowed()?.cpu_share;
+            let of_class = own.parent()?.limits()?.cpu_share;
             ensure!(
                 of_class == cpu_share,
                 "all of {class}: {of_class}, and of its one pod {cpu_share}"

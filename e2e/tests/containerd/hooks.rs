@@ -73,7 +73,7 @@ fn hooks_of_every_kind() -> anyhow::Result<()> {
         "postStart did not run"
     );
     ensure!(
-        server.asked("GET /began").is_some() && server.asked("GET /ends").is_none(),
+        server.first_request("GET /began").is_some() && server.first_request("GET /ends").is_none(),
         "the hooks' requests"
     );
     wait_event(
@@ -103,7 +103,10 @@ fn hooks_of_every_kind() -> anyhow::Result<()> {
         fs::read_to_string(host.join("exec"))? == "began\nends\n",
         "preStop did not run"
     );
-    ensure!(server.asked("GET /ends").is_some(), "preStop did not ask");
+    ensure!(
+        server.first_request("GET /ends").is_some(),
+        "preStop did not ask"
+    );
     rig.cloud.wait_gone("sleep")?;
     ensure!(
         asked.elapsed() >= Duration::from_secs(2),

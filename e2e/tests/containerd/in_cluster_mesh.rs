@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use e2e::{containerd::RealRig, installed, until};
+use e2e::{containerd::RealRig, installed_program, until};
 use serde_json::{Value, json};
 
 use crate::{
@@ -29,7 +29,7 @@ const HOSTS: [&str; 4] = [
 
 /// A pod with the machine's Python, the official client and the programs of `e2e/python`; the interpreter's path.
 fn python() -> anyhow::Result<(Value, PathBuf)> {
-    let linked = installed("python")?;
+    let linked = installed_program("python")?;
     let program = fs::canonicalize(&linked)?;
     let home = linked
         .parent()
@@ -74,7 +74,12 @@ fn python() -> anyhow::Result<(Value, PathBuf)> {
 }
 
 /// What the program sees that looks for the API at `host`.
-fn seen(rig: &RealRig, container: &str, program: &Path, host: &str) -> anyhow::Result<Value> {
+fn run_program(
+    rig: &RealRig,
+    container: &str,
+    program: &Path,
+    host: &str,
+) -> anyhow::Result<Value> {
     let words = format!(
         "{} /python/programs/in_cluster.py {host} 2>&1",
         program.display()
@@ -108,7 +113,7 @@ fn on_a_node_of_its_own() -> anyhow::Result<()> {
         let wanted = json!({"maps": maps, "secrets": 403});
         for host in HOSTS {
             until(&format!("{wanted} at {host:?}"), || {
-                let seen = seen(rig, &container, &program, host)?;
+                let seen = run_program(rig, &container, &program, host)?;
                 ensure!(seen == wanted, "{seen}");
                 Ok(())
             })?;

@@ -72,7 +72,7 @@ pub(crate) fn map(name: &str, value: &str) -> Value {
 }
 
 /// What the informer has written last.
-fn seen(directory: &Path) -> Result<Value, String> {
+fn read_last(directory: &Path) -> Result<Value, String> {
     let text =
         fs::read_to_string(directory.join("seen/seen.json")).map_err(|error| error.to_string())?;
     serde_json::from_str(&text).map_err(|error| error.to_string())
@@ -86,7 +86,7 @@ pub(crate) fn until_seen(directory: &Path, wanted: &Value) -> anyhow::Result<u64
 /// The same, after so many lists.
 fn until_seen_after(directory: &Path, wanted: &Value, lists: u64) -> anyhow::Result<u64> {
     until(&format!("an informer that sees {wanted}"), || {
-        let seen = seen(directory)?;
+        let seen = read_last(directory)?;
         let is_right = seen["listed"] == *wanted && seen["watched"] == *wanted;
         match seen["lists"].as_u64() {
             Some(count) if is_right && count > lists => Ok(count),
@@ -180,7 +180,7 @@ fn an_informer_in_a_pod_is_right_with_the_cloud_and_without() -> anyhow::Result<
             Err(output.stderr)
         }
     })?;
-    let before = seen(&directory).map_err(anyhow::Error::msg)?["lists"]
+    let before = read_last(&directory).map_err(anyhow::Error::msg)?["lists"]
         .as_u64()
         .unwrap_or_default();
     until_seen_after(&directory, &known, before + 5)?;

@@ -74,7 +74,7 @@ fn a_machine_with_systemd_gets_a_service_and_loses_it_again() -> anyhow::Result<
     machine.run(&["chmod", "+x", "/run/bin/systemctl"])?;
     let mut broker = Process::start(
         "mosquitto",
-        machine.pasted("mosquitto -v")?,
+        machine.pasted_command("mosquitto -v")?,
         directory.path(),
     )?;
     broker.wait_for("running")?;
@@ -82,7 +82,7 @@ fn a_machine_with_systemd_gets_a_service_and_loses_it_again() -> anyhow::Result<
     // its programs come before this machine's
     let with_systemd = |line: &str| {
         let mut command =
-            machine.pasted(&format!("env PATH=/run/bin:{} {line}", machine.programs()))?;
+            machine.pasted_command(&format!("env PATH=/run/bin:{} {line}", machine.programs()))?;
         run(command.env("HTTPS_PROXY", "").env("NO_PROXY", "cloud.test"))?.success()
     };
     let said = with_systemd(&line)?.text();
@@ -135,7 +135,11 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     let line = line.as_str();
 
     // the second
-    let mut agent = Process::start("edge-agent", machine.pasted(line)?, directory.path())?;
+    let mut agent = Process::start(
+        "edge-agent",
+        machine.pasted_command(line)?,
+        directory.path(),
+    )?;
     agent.wait_for("edge-agent started")?;
     let (kubectl, api) = (
         Kubectl::new(&kubeconfig, directory.path()),
@@ -172,7 +176,7 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     );
 
     // a node that is one already
-    let again = run(&mut machine.pasted(line)?)?.failure()?;
+    let again = run(&mut machine.pasted_command(line)?)?.failure()?;
     ensure!(again.contains("nothing was changed"), "{again}");
 
     // and back: the agent runs still
@@ -217,10 +221,10 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
     ensure!(left.is_empty(), "{left:?}");
 
     // the cloud has the name still
-    run(&mut machine.pasted(line)?)?.failure()?;
+    run(&mut machine.pasted_command(line)?)?.failure()?;
     // nor is it given by a token, until an administrator says so
     let rejoin = format!("{line} --rejoin");
-    let taken = run(&mut machine.pasted(&rejoin)?)?;
+    let taken = run(&mut machine.pasted_command(&rejoin)?)?;
     ensure!(
         taken.code == Some(1) && taken.text().contains("cloudsim node reset"),
         "{}",
@@ -231,7 +235,7 @@ fn a_second_machine_joins_by_the_line_that_the_cloud_prints_and_leaves_nothing_b
         .args(["node", "reset", NAME, "--kubeconfig"])
         .arg(&kubeconfig))?
     .success()?;
-    let again = machine.pasted(&rejoin)?;
+    let again = machine.pasted_command(&rejoin)?;
     let mut agent = Process::start("edge-agent-again", again, directory.path())?;
     agent.wait_for("edge-agent started")?;
     // the cloud has shown the pod as running all the time

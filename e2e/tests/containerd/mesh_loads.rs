@@ -56,7 +56,7 @@ fn address(rig: &RealRig, name: &str) -> anyhow::Result<SocketAddr> {
 }
 
 /// Which pods answer.
-fn seen(address: SocketAddr) -> anyhow::Result<BTreeSet<String>> {
+fn answering_pods(address: SocketAddr) -> anyhow::Result<BTreeSet<String>> {
     (0..40).map(|_| who(address)).collect()
 }
 
@@ -87,7 +87,7 @@ fn on_a_node_of_its_own() -> anyhow::Result<()> {
     a_pod_reaches_itself_through_its_service(&rig)?;
     let both = |address| {
         until("both pods", || {
-            let seen = seen(address)?;
+            let seen = answering_pods(address)?;
             ensure!(seen.len() == 2, "{seen:?}");
             Ok(seen)
         })
@@ -101,7 +101,7 @@ fn on_a_node_of_its_own() -> anyhow::Result<()> {
         .run(&["rollout", "restart", "deployment/web"])?;
     rig.cloud.kubectl.run(&rolled)?;
     until("the new pods alone", || {
-        let seen = seen(web)?;
+        let seen = answering_pods(web)?;
         ensure!(
             seen.len() == 2 && seen.is_disjoint(&before),
             "{seen:?}, before {before:?}"
@@ -156,7 +156,7 @@ fn a_pod_reaches_itself_through_its_service(rig: &RealRig) -> anyhow::Result<()>
 
 /// Each client has one endpoint, whatever it is.
 fn keeps_its_endpoint(rig: &RealRig, faithful: SocketAddr) -> anyhow::Result<()> {
-    let seen = seen(faithful)?;
+    let seen = answering_pods(faithful)?;
     ensure!(seen.len() == 1, "the machine has {seen:?}");
     let address = faithful.ip();
     let ask = format!(

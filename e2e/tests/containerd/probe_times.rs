@@ -77,7 +77,7 @@ impl Drop for Watch {
 }
 
 /// When the runtime says that a container started and ended.
-fn lived(rig: &RealRig, id: &str) -> anyhow::Result<[SystemTime; 2]> {
+fn life_span(rig: &RealRig, id: &str) -> anyhow::Result<[SystemTime; 2]> {
     let status = rig.containerd.raw_cri.status(id)?;
     let time = |nanoseconds: i64| -> anyhow::Result<SystemTime> {
         Ok(SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds.try_into()?))
@@ -175,7 +175,7 @@ fn probes_begin_after_their_delay_and_count_to_their_thresholds() -> anyhow::Res
         .as_str()
         .and_then(|id| id.strip_prefix("containerd://"))
         .context("no last container")?;
-    let [started, ended] = lived(&rig, id)?;
+    let [started, ended] = life_span(&rig, id)?;
     // who is condemned is not probed any more: the number is exact
     let failures = count(&alive.answers(""), false, ended);
     ensure!(
@@ -184,7 +184,7 @@ fn probes_begin_after_their_delay_and_count_to_their_thresholds() -> anyhow::Res
         alive.answers("")
     );
     let container = RealRig::container_id(&rig.pod("ready")?.context("it is gone")?, "main")?;
-    let [other, _] = lived(&rig, &container)?;
+    let [other, _] = life_span(&rig, &container)?;
     for (start, first, delay) in [
         (started, Some(first), 2),
         (other, ready.answers("").first().cloned(), 3),

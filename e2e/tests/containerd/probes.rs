@@ -122,7 +122,10 @@ fn readiness_probes_of_every_kind() -> anyhow::Result<()> {
     for name in all {
         rig.wait_pod(name, ready)?;
     }
-    let request = http.asked("/ready?x=y").unwrap_or_default().to_lowercase();
+    let request = http
+        .first_request("/ready?x=y")
+        .unwrap_or_default()
+        .to_lowercase();
     for part in [
         "x-probe: me",
         "user-agent: kube-probe/",
@@ -260,7 +263,7 @@ fn liveness_and_startup_probes_restart() -> anyhow::Result<()> {
 }
 
 /// A container that has not started, started, or started after so many restarts.
-fn started(pod: &Value, started: bool, restarts: u64) -> Result<(), String> {
+fn check_started(pod: &Value, started: bool, restarts: u64) -> Result<(), String> {
     let status = &pod["status"]["containerStatuses"][0];
     let is_so = status["started"] == started && status["ready"] == started;
     if is_so && status["state"]["running"].is_object() && status["restartCount"] == restarts {
@@ -318,14 +321,14 @@ fn startup_probes_of_every_kind_hold_back_and_liveness_probes_of_every_kind_rest
     for (name, _, text) in &kinds {
         wait_event(&rig, name, "Unhealthy", "Startup probe failed: ")?;
         wait_event(&rig, name, "Unhealthy", text)?;
-        rig.wait_pod(name, |pod| started(pod, false, 0))?;
+        rig.wait_pod(name, |pod| check_started(pod, false, 0))?;
     }
     http.well.store(true, Ordering::SeqCst);
     grpc.well.store(true, Ordering::SeqCst);
     let mut tls = https(&rig, ports.api, "-www")?;
     let tcp = TcpListener::bind(("0.0.0.0", ports.https))?;
     for (name, ..) in &kinds {
-        rig.wait_pod(name, |pod| started(pod, true, 0))?;
+        rig.wait_pod(name, |pod| check_started(pod, true, 0))?;
     }
     http.well.store(false, Ordering::SeqCst);
     grpc.well.store(false, Ordering::SeqCst);
@@ -333,7 +336,7 @@ fn startup_probes_of_every_kind_hold_back_and_liveness_probes_of_every_kind_rest
     drop(tcp);
     for (name, ..) in &kinds {
         // the startup probe of the next container keeps it from being condemned once more
-        rig.wait_pod(name, |pod| started(pod, false, 1))?;
+        rig.wait_pod(name, |pod| check_started(pod, false, 1))?;
         wait_event(&rig, name, "Unhealthy", "Liveness probe failed: ")?;
         wait_event(
             &rig,
@@ -347,7 +350,7 @@ fn startup_probes_of_every_kind_hold_back_and_liveness_probes_of_every_kind_rest
     tls.start_again()?;
     let _tcp = TcpListener::bind(("0.0.0.0", ports.https))?;
     for (name, ..) in &kinds {
-        rig.wait_pod(name, |pod| started(pod, true, 1))?;
+        rig.wait_pod(name, |pod| check_started(pod, true, 1))?;
     }
     leaves_nothing(&rig)
 }

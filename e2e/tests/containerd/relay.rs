@@ -209,7 +209,7 @@ fn agent(machine: &Machine, line: &str, relay: u16, directory: &Path) -> anyhow:
         .enumerate()
         .map(|(index, word)| if index == at { cloud.as_str() } else { word })
         .collect();
-    run(&mut machine.pasted(&format!("{} --no-start", line.join(" ")))?)?.success()?;
+    run(&mut machine.pasted_command(&format!("{} --no-start", line.join(" ")))?)?.success()?;
     let file = machine.path("etc/kubeedge/config/edgecore.yaml");
     let config = fs::read_to_string(&file)?;
     let mesh = format!(

@@ -76,7 +76,7 @@ fn limits_reach_the_kernel() -> anyhow::Result<()> {
             "{name}: {}",
             seen["status"]
         );
-        let found = ControlGroup::of(&pid_of(&unusual(name))?)?.allowed()?;
+        let found = ControlGroup::of(&pid_of(&unusual(name))?)?.limits()?;
         let expected = Allowed {
             cpu_share: cpu_share(shares),
             cpu_quota: quota,

@@ -69,7 +69,7 @@ impl HttpServer {
     }
 
     /// The first request whose head has this text.
-    pub(crate) fn asked(&self, text: &str) -> Option<String> {
+    pub(crate) fn first_request(&self, text: &str) -> Option<String> {
         self.asked
             .lock()
             .ok()?

@@ -158,7 +158,7 @@ fn many_connections(rig: &RealRig, websockets: &str) -> anyhow::Result<()> {
     let (echoes, body) = (port("-> 7000")?, port("-> 7001")?);
     // one after the other to begin with: busybox's nc resets some of many that come together
     let connections: Vec<_> = (0..CONNECTIONS)
-        .map(|_| begun(echoes))
+        .map(|_| connect(echoes))
         .collect::<Result<_, _>>()?;
     let all: Vec<_> = (0..)
         .zip(connections)
@@ -178,7 +178,7 @@ fn many_connections(rig: &RealRig, websockets: &str) -> anyhow::Result<()> {
 }
 
 /// A connection to the port that answers.
-fn begun(port: u16) -> anyhow::Result<TcpStream> {
+fn connect(port: u16) -> anyhow::Result<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
     stream.write_all(b"?")?;

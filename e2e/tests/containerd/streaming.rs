@@ -297,7 +297,7 @@ struct Exec {
 async fn exec(session: &Session, path: &str, command: &[&str], tty: bool) -> anyhow::Result<Exec> {
     let mut query: Vec<String> = command
         .iter()
-        .map(|word| format!("command={}", encoded(word)))
+        .map(|word| format!("command={}", encode(word)))
         .collect();
     query.extend(["input=1", "output=1", if tty { "tty=1" } else { "error=1" }].map(str::to_owned));
     let kind = if path.starts_with("/attach") {
@@ -332,7 +332,7 @@ async fn exec(session: &Session, path: &str, command: &[&str], tty: bool) -> any
     })
 }
 
-fn encoded(word: &str) -> String {
+fn encode(word: &str) -> String {
     word.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
@@ -407,7 +407,7 @@ fn commands_and_ports() -> anyhow::Result<()> {
         "{none:?}"
     );
     terminal(&here, path)?;
-    attached(&here)?;
+    check_attach(&here)?;
     forwards(&here)?;
     leaves(&here, path)?;
     refusals(&here)?;
@@ -435,7 +435,7 @@ fn terminal(here: &Tunnelled, path: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn attached(here: &Tunnelled) -> anyhow::Result<()> {
+fn check_attach(here: &Tunnelled) -> anyhow::Result<()> {
     here.run(async {
         let mut attached = exec(&here.session, "/attach/default/asks/main", &[], false).await?;
         attached.stdin.write_all(b"this\n").await?;

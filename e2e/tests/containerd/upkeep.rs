@@ -111,7 +111,7 @@ fn of_containers_that_ended_the_newest_is_kept() -> anyhow::Result<()> {
 }
 
 /// Containers of the node's pods that have ended: their pods' names and which of their restarts they are.
-fn ended(rig: &RealRig) -> anyhow::Result<BTreeSet<(String, u32)>> {
+fn ended_containers(rig: &RealRig) -> anyhow::Result<BTreeSet<(String, u32)>> {
     let mut listed = rig.containerd.raw_cri.list(None)?;
     listed.retain(|one| one.state() == ContainerState::ContainerExited);
     let words = |one: &Container| {
@@ -158,7 +158,11 @@ fn of_all_that_ended_the_newest_and_the_young_are_kept() -> anyhow::Result<()> {
         end(&rig, name, restarts)?;
     }
     let (last, begun) = (("second".to_owned(), 1), Instant::now());
-    ensure!(ended(&rig)?.contains(&last), "{:?}", ended(&rig)?);
+    ensure!(
+        ended_containers(&rig)?.contains(&last),
+        "{:?}",
+        ended_containers(&rig)?
+    );
     until_within(YOUNG * 2, "their age", || {
         ensure!(begun.elapsed() > YOUNG, "{:?}", begun.elapsed());
         Ok(())
@@ -168,7 +172,7 @@ fn of_all_that_ended_the_newest_and_the_young_are_kept() -> anyhow::Result<()> {
     // the first look comes with the start
     rig.node.process.start_again()?;
     until("the newest of the old, and the young", || {
-        let left = ended(&rig)?;
+        let left = ended_containers(&rig)?;
         ensure!(
             left == [last.clone(), ("third".to_owned(), 0)].into(),
             "{left:?}"

@@ -28,7 +28,7 @@ fn tokens_that_do_not_fit_end_the_agent_with_the_cause() -> anyhow::Result<()> {
         ("", vec!["no token", "modules.edgeHub.token"]),
         (&strange, vec!["did not issue the token", "get a new token"]),
         (&forged, vec!["refused: 401", "another cloud"]),
-        (&expired(&cloud)?, vec!["refused: 401", "expired"]),
+        (&expired_token(&cloud)?, vec!["refused: 401", "expired"]),
     ];
     for (token, words) in cases {
         let config = Node::configure(directory.path(), cloud.ports, token)?;
@@ -43,7 +43,7 @@ fn tokens_that_do_not_fit_end_the_agent_with_the_cause() -> anyhow::Result<()> {
 }
 
 /// A token of this cloud whose day is over: made with the cloud's own key, which whoever may read its secrets has.
-fn expired(cloud: &Cloud) -> anyhow::Result<String> {
+fn expired_token(cloud: &Cloud) -> anyhow::Result<String> {
     let field = |name: &str| {
         let template = format!("go-template={{{{index .data {name:?} | base64decode}}}}");
         let get = [

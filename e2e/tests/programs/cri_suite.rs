@@ -93,7 +93,7 @@ impl Subject {
     }
 
     /// Waits until the container has ended.
-    fn ended(&self, id: &str) -> anyhow::Result<ContainerStatus> {
+    fn wait_ended(&self, id: &str) -> anyhow::Result<ContainerStatus> {
         until("the end of the container", || {
             let status = self.raw_cri.status(id)?;
             ensure!(
@@ -284,7 +284,7 @@ fn ends_are_told(subject: &Subject) -> anyhow::Result<()> {
             RawCri::container_config(name, &command),
         )?;
         raw_cri.start(&id)?;
-        let status = subject.ended(&id)?;
+        let status = subject.wait_ended(&id)?;
         ensure!(
             status.exit_code == exit_code && status.reason == reason,
             "{status:?}"

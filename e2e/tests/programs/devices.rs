@@ -196,11 +196,11 @@ fn nothing_is_lost_while_the_link_is_cut() -> anyhow::Result<()> {
     tank.rises_to(22)?;
     tank.shall_be(20)?;
     until("the node knows the level", || {
-        let kept = rig.node.kept("tank", "level")?;
+        let kept = rig.node.stored_value("tank", "level")?;
         ensure!(kept.as_deref() == Some("22"), "it is {kept:?}");
         Ok(())
     })?;
-    let reported = tank.kubectl.reported("tank", "level")?;
+    let reported = tank.kubectl.reported_value("tank", "level")?;
     ensure!(
         reported == "11" && tank.valve()? == 10,
         "the link is not cut: {reported}"

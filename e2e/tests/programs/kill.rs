@@ -72,7 +72,7 @@ fn the_runtime_is_killed() -> anyhow::Result<()> {
 fn churn(victims: &[Victim], points: impl Iterator<Item = Point>) -> anyhow::Result<()> {
     let mut rig = Rig::start()?;
     rig.cloud.kubectl.apply(&manifests(0))?;
-    let mut healed = desired(0, "0").wait(&rig)?;
+    let mut healed = desired_pods(0, "0").wait(&rig)?;
     for (number, point) in points.enumerate() {
         let round = Round {
             number: number + 1,
@@ -111,7 +111,7 @@ impl Round<'_> {
             asked.and(killed)
         })?;
         let content = self.number.to_string();
-        let healed = desired(self.number, &content).wait(rig)?;
+        let healed = desired_pods(self.number, &content).wait(rig)?;
         for name in STAYING {
             ensure!(
                 before[name] == healed[name],
@@ -249,7 +249,7 @@ fn coming(round: usize) -> [String; 2] {
     [format!("come-{round}-a"), format!("come-{round}-b")]
 }
 
-fn desired(round: usize, content: &str) -> DesiredPods<'_> {
+fn desired_pods(round: usize, content: &str) -> DesiredPods<'_> {
     let names = STAYING
         .map(str::to_owned)
         .into_iter()

@@ -259,7 +259,7 @@ fn a_device_over_mqtt() -> anyhow::Result<()> {
     rig.cloud
         .kubectl
         .apply(&MANIFESTS.replace("'10'", "'60'"))?;
-    let reported = rig.cloud.kubectl.reported("valve", "opening")?;
+    let reported = rig.cloud.kubectl.reported_value("valve", "opening")?;
     ensure!(reported == "44", "the link is not cut: {reported}");
     rig.cloud.faults(&["restore", NODE])?;
     until_reported(&rig, "55")?;

@@ -8,7 +8,7 @@ use e2e::{Cloud, Rig, run};
 use serde_json::{Value, json};
 
 /// A program of `python/`, with these arguments, which tells of itself in JSON.
-fn told(
+fn run_program(
     program: &str,
     arrange: impl FnOnce(&mut Command) -> &mut Command,
 ) -> anyhow::Result<Value> {
@@ -23,7 +23,7 @@ fn told(
 }
 
 fn informer(cloud: &Cloud, version: &str) -> anyhow::Result<Value> {
-    told("informer.py", |command| {
+    run_program("informer.py", |command| {
         command.arg(version).env("KUBECONFIG", &cloud.kubeconfig)
     })
 }
@@ -58,7 +58,7 @@ fn pythons_grpc_calls_the_sockets_of_agent_and_runtime() -> anyhow::Result<()> {
         rig.directory.path().join("node/dmi.sock"),
         rig.directory.path().join("runtime.sock"),
     );
-    let told = told("grpc_calls.py", |command| command.arg(agent).arg(runtime))?;
+    let told = run_program("grpc_calls.py", |command| command.arg(agent).arg(runtime))?;
     ensure!(
         told == json!({
             "Version": {"calls": 3, "has": "outrigger-sim"},

@@ -227,7 +227,7 @@ impl World {
     }
 
     /// What the target was told on this path, each once.
-    fn told(&self, path: &str) -> BTreeSet<String> {
+    fn received_requests(&self, path: &str) -> BTreeSet<String> {
         let log = self.target.log();
         log.lines()
             .filter_map(|line| line.strip_prefix(&format!("POST {path} ")))
@@ -237,7 +237,11 @@ impl World {
 
     fn until_told(&self, path: &str, wanted: &str) -> anyhow::Result<()> {
         until(&format!("{wanted} at {path}"), || {
-            ensure!(self.told(path).contains(wanted), "{:?}", self.told(path));
+            ensure!(
+                self.received_requests(path).contains(wanted),
+                "{:?}",
+                self.received_requests(path)
+            );
             Ok(())
         })
     }
@@ -246,7 +250,10 @@ impl World {
     fn warm_up(&self) -> anyhow::Result<i64> {
         until("the node listens", || {
             self.publish("warm")?;
-            ensure!(!self.told("/readings").is_empty(), "nothing has come");
+            ensure!(
+                !self.received_requests("/readings").is_empty(),
+                "nothing has come"
+            );
             Ok(())
         })?;
         // more than one of them may be under way, and this one comes after them
@@ -275,7 +282,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// The link, the agent and the cloud are away in turn; how many messages have arrived then.
-fn interrupted(world: &mut World, mut arrived: i64) -> anyhow::Result<i64> {
+fn interrupt(world: &mut World, mut arrived: i64) -> anyhow::Result<i64> {
     // a link that is cut: requests say so, messages of the node wait
     world.rig.cloud.faults(&["cut", NODE])?;
     world.until_hello("502")?;
@@ -334,8 +341,8 @@ fn every_direction_counts_what_was_sent() -> anyhow::Result<()> {
     world.until_counts("publish", (10, 0))?;
     world.until_counts("orders", (11, 0))?;
 
-    interrupted(&mut world, arrived)?;
-    let told = world.told("/readings");
+    interrupt(&mut world, arrived)?;
+    let told = world.received_requests("/readings");
     for (kind, numbers) in [
         ("online", 1..=10),
         ("cut", 0..=4),

@@ -212,7 +212,10 @@ impl Cgroups {
         // a pod's QoS class never changes
         let candidates = inner.in_class(QosClass::of(specs::qos(pod)), uid);
         let passed = |name: &str| name::container_id(name).is_none_or(&is_known);
-        let names = inner.cgroup_fs.populated(&candidates, passed).into_iter();
+        let names = inner
+            .cgroup_fs
+            .populated_groups(&candidates, passed)
+            .into_iter();
         names
             .filter_map(|name| name::container_id(&name).map(str::to_owned))
             .collect()

@@ -82,7 +82,7 @@ impl CgroupWatch {
 
     /// Waits until a group below a watched one was removed; forever if nothing can be watched. Cancel-safe: a removal that is not
     /// taken is reported again.
-    pub(crate) async fn removed(&self) {
+    pub(crate) async fn wait_removed(&self) {
         let Some((_, events)) = &self.open else {
             return std::future::pending().await;
         };

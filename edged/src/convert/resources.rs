@@ -70,7 +70,7 @@ pub(super) fn of_container(
         },
         hugepage_limits: hugepage_limits(container, &machine_resources.page_sizes),
         unified: if machine_resources.unified {
-            unified(machine_resources.swap)
+            unified_settings(machine_resources.swap)
         } else {
             BTreeMap::new()
         },
@@ -81,7 +81,7 @@ pub(super) fn of_container(
 
 /// Returns settings of control groups of version 2, the kubelet's defaults: the OOM killer ends all processes of a container, and
 /// the container uses no swap.
-fn unified(swap: bool) -> BTreeMap<String, String> {
+fn unified_settings(swap: bool) -> BTreeMap<String, String> {
     let no_swap = swap.then_some(("memory.swap.max", "0"));
     let files = [("memory.oom.group", "1")].into_iter().chain(no_swap);
     files

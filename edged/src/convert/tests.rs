@@ -154,7 +154,7 @@ fn root_is_refused_where_it_must_not_be() {
 }
 
 /// What the runtime is told of the only container of a pod with this specification.
-fn confined(
+fn confine(
     spec: serde_json::Value,
     annotations: serde_json::Value,
 ) -> wire::cri::LinuxContainerSecurityContext {
@@ -179,7 +179,7 @@ fn apparmor_profiles_have_a_field_and_an_annotation() {
         };
         let spec =
             json!({"securityContext": pod, "containers": [{"name": "c", "securityContext": own}]});
-        let profile = confined(spec, annotations).apparmor?;
+        let profile = confine(spec, annotations).apparmor?;
         Some((
             profile.profile_type().as_str_name().to_owned(),
             profile.localhost_ref,
@@ -215,7 +215,7 @@ fn selinux_options_reach_the_runtime() {
     let level = |pod: serde_json::Value, own: serde_json::Value| {
         let spec =
             json!({"securityContext": pod, "containers": [{"name": "c", "securityContext": own}]});
-        let told = confined(spec, json!({})).selinux_options?;
+        let told = confine(spec, json!({})).selinux_options?;
         assert_eq!(
             (told.user.as_str(), told.role.as_str(), told.r#type.as_str()),
             ("u", "r", "t")

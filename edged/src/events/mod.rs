@@ -1,7 +1,7 @@
 //! Records events of pods and of the node. Nobody waits for them: if more than [`QUEUE_CAPACITY`] wait to be written, the newest
 //! are lost. Written events are the API's, which keeps them while the cloud is unreachable.
 
-mod correlator;
+mod build;
 pub(crate) mod reason;
 mod write;
 

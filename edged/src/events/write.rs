@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{
     EventType, PendingEvent, QUEUE_CAPACITY,
-    correlator::{EventCorrelator, EventWrite},
+    build::{EventBuilder, EventWrite},
 };
 
 /// Writes events until all recorders are gone. Normal events wait until `wait_for_room` ends and keep their time; a warning is
@@ -23,10 +23,10 @@ pub async fn run<F: Future<Output = ()>>(
     mut events: mpsc::Receiver<PendingEvent>,
     wait_for_room: impl Fn() -> F,
 ) {
-    let mut correlator = EventCorrelator::new(node_name);
+    let mut builder = EventBuilder::new(node_name);
     while let Some(event) = events.recv().await {
         for event in collect_until_room(event, &mut events, wait_for_room()).await {
-            let Some(write) = correlator.correlate(event) else {
+            let Some(write) = builder.build(event, componentbase::now()) else {
                 continue;
             };
             if let Err(error) = send(&client, write).await {
@@ -57,7 +57,7 @@ async fn collect_until_room(
         }
         next = tokio::select! {
             biased;
-            // cancel-safe, both: no event is taken from the queue and lost
+            // cancel-safe: no event is taken from the queue and lost
             () = &mut wait_for_room => None,
             next = events.recv() => next,
         };
@@ -107,7 +107,10 @@ mod tests {
     }
 
     /// The messages that are told when the first of them comes and the others wait, if any is told at all.
-    fn told(all: &[(EventType, &str)], wait_for_room: impl Future<Output = ()>) -> Option<String> {
+    fn collect_messages(
+        all: &[(EventType, &str)],
+        wait_for_room: impl Future<Output = ()>,
+    ) -> Option<String> {
         let (sender, mut receiver) = mpsc::channel(QUEUE_CAPACITY);
         for (event_type, message) in all {
             sender.try_send(event(*event_type, message)).unwrap();
@@ -126,17 +129,20 @@ mod tests {
     fn only_normal_events_wait_until_there_is_room() {
         use EventType::{Normal, Warning};
         assert_eq!(
-            told(&[(Normal, "a"), (Normal, "b")], ready(())).as_deref(),
+            collect_messages(&[(Normal, "a"), (Normal, "b")], ready(())).as_deref(),
             Some("a")
         );
-        assert_eq!(told(&[(Normal, "a"), (Normal, "b")], pending()), None);
+        assert_eq!(
+            collect_messages(&[(Normal, "a"), (Normal, "b")], pending()),
+            None
+        );
         let warned = [(Normal, "a"), (Normal, "b"), (Warning, "c"), (Normal, "d")];
         assert_eq!(
-            told(&warned, pending()).as_deref(),
+            collect_messages(&warned, pending()).as_deref(),
             Some("a b c"),
             "in order"
         );
-        let many = told(&[(Normal, "a"); QUEUE_CAPACITY], pending());
+        let many = collect_messages(&[(Normal, "a"); QUEUE_CAPACITY], pending());
         assert_eq!(
             many.map(|all| all.len()),
             Some(QUEUE_CAPACITY * 2 - 1),

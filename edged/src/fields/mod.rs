@@ -43,7 +43,7 @@ pub(crate) struct RefusedField {
 }
 
 /// Returns all refused fields that are set in a specification of this scope.
-pub(crate) fn refused<T: Serialize>(scope: Scope, specification: &T) -> Vec<RefusedField> {
+pub(crate) fn refused_fields<T: Serialize>(scope: Scope, specification: &T) -> Vec<RefusedField> {
     // API types can always be serialised.
     let Ok(value) = serde_json::to_value(specification) else {
         return Vec::new();

@@ -117,7 +117,9 @@ fn schema() -> BTreeMap<String, BTreeMap<String, Option<String>>> {
 }
 
 /// The types that a pod's specification is made of, without those below fields that the page says are not supported.
-fn walked(page: &BTreeMap<String, BTreeMap<String, Row>>) -> BTreeMap<String, BTreeSet<String>> {
+fn walk_types(
+    page: &BTreeMap<String, BTreeMap<String, Row>>,
+) -> BTreeMap<String, BTreeSet<String>> {
     let schema = schema();
     let (mut found, mut next) = (
         BTreeMap::<String, BTreeSet<String>>::new(),
@@ -145,7 +147,7 @@ fn walked(page: &BTreeMap<String, BTreeMap<String, Row>>) -> BTreeMap<String, BT
 #[test]
 fn every_field_is_on_the_page() {
     let page = page();
-    let schema = walked(&page);
+    let schema = walk_types(&page);
     let told = |field: &(String, String)| {
         page.get(&field.0)
             .is_some_and(|rows| rows.contains_key(&field.1))
@@ -272,7 +274,7 @@ fn every_rule_refuses() {
     let text = fs::read_to_string(root().join("docs/pod-fields.md")).unwrap();
     let mut messages = BTreeMap::new();
     for rule in RULES {
-        let all = refused(rule.scope, &offending(rule));
+        let all = refused_fields(rule.scope, &offending(rule));
         let [one] = all.as_slice() else {
             panic!("{}: {all:?}", rule.path)
         };
@@ -302,17 +304,17 @@ fn every_rule_refuses() {
 fn what_is_not_set_is_not_refused() {
     let pod = json!({"containers": [], "hostUsers": true, "os": {"name": "linux"}, "resources": {},
         "securityContext": {"supplementalGroupsPolicy": "Merge"}});
-    assert_eq!(refused(Scope::Pod, &pod), []);
+    assert_eq!(refused_fields(Scope::Pod, &pod), []);
     let container = json!({"name": "c", "volumeMounts": [{"name": "v", "recursiveReadOnly": "IfPossible"}], "volumeDevices": [],
         "resources": {"claims": null}, "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}});
-    assert_eq!(refused(Scope::Container, &container), []);
+    assert_eq!(refused_fields(Scope::Container, &container), []);
     for volume in [
         json!({"emptyDir": {"medium": "Memory"}}),
         json!({"emptyDir": {"medium": ""}}),
         json!({"hostPath": {"path": "/nfs"}}),
         json!({"projected": {"sources": [{"secret": {"name": "s"}}]}}),
     ] {
-        assert_eq!(refused(Scope::Volume, &volume), [], "{volume}");
+        assert_eq!(refused_fields(Scope::Volume, &volume), [], "{volume}");
     }
 }
 
@@ -321,7 +323,7 @@ fn what_is_not_set_is_not_refused() {
 fn every_type_of_volume_is_refused_or_known() {
     for field in schema()["Volume"].keys().filter(|field| *field != "name") {
         let value = json!({"name": "v", field: {"x": "x"}});
-        let is_refused = !refused(Scope::Volume, &value).is_empty();
+        let is_refused = !refused_fields(Scope::Volume, &value).is_empty();
         let volume: Volume = serde_json::from_value(value).unwrap();
         assert_ne!(is_refused, VolumeSource::of(&volume).is_some(), "{field}");
     }

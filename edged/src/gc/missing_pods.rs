@@ -69,7 +69,7 @@ pub(crate) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>) {
                 "failed to look for lost pods; retrying"
             ),
         }
-        // Cancel-safe: both only end the wait.
+        // cancel-safe: both only end the wait.
         tokio::select! {
             () = tokio::time::sleep(backoff.next(1.0)) => {}
             () = deps.pods_complete.until() => {}

@@ -119,7 +119,7 @@ pub(crate) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>, eve
                 backoff.next(1.0)
             }
         };
-        // Cancel-safe: a notification that is not taken here is taken the next time.
+        // cancel-safe: a notification that is not taken here is taken the next time.
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
             () = deps.orphaned.notified() => settling.reset(),

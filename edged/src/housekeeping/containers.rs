@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    fn removed(limits: &Housekeeping, all: bool) -> String {
+    fn plan_removal(limits: &Housekeeping, all: bool) -> String {
         let exited = cri::ContainerState::ContainerExited;
         let mut list: Vec<_> = [
             ("a1", "a", 10),
@@ -230,30 +230,33 @@ mod tests {
             container_min_age: Duration::from_secs(age),
             ..Housekeeping::default()
         };
-        assert_eq!(removed(&limits(Some(1), None, 0), false), "b1 a1 a2");
-        assert_eq!(removed(&limits(Some(1), None, 0), true), "over1 b1 a1 a2");
-        assert_eq!(removed(&limits(Some(2), None, 0), false), "a1");
+        assert_eq!(plan_removal(&limits(Some(1), None, 0), false), "b1 a1 a2");
         assert_eq!(
-            removed(&limits(Some(0), None, 0), false),
+            plan_removal(&limits(Some(1), None, 0), true),
+            "over1 b1 a1 a2"
+        );
+        assert_eq!(plan_removal(&limits(Some(2), None, 0), false), "a1");
+        assert_eq!(
+            plan_removal(&limits(Some(0), None, 0), false),
             "over1 b1 a1 a2 a3 b2"
         );
-        assert_eq!(removed(&limits(None, None, 0), false), "");
+        assert_eq!(plan_removal(&limits(None, None, 0), false), "");
         assert_eq!(
-            removed(&limits(Some(0), None, 995), false),
+            plan_removal(&limits(Some(0), None, 995), false),
             "over1 b1",
             "young ones stay"
         );
         assert_eq!(
-            removed(&limits(Some(1), None, 100), false),
+            plan_removal(&limits(Some(1), None, 100), false),
             "a1 a2",
             "b2 is young, and not counted"
         );
-        assert_eq!(removed(&limits(None, Some(3), 0), false), "b1 a1 a2");
+        assert_eq!(plan_removal(&limits(None, Some(3), 0), false), "b1 a1 a2");
         assert_eq!(
-            removed(&limits(None, Some(1), 0), false),
+            plan_removal(&limits(None, Some(1), 0), false),
             "over1 b1 a1 a2 a3"
         );
-        assert_eq!(removed(&limits(Some(9), Some(9), 0), false), "");
+        assert_eq!(plan_removal(&limits(Some(9), Some(9), 0), false), "");
     }
 
     #[test]

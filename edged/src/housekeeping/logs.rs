@@ -86,7 +86,7 @@ fn directories(path: &Path) -> Vec<(String, PathBuf)> {
 /// Prepares a rotation of `log`: removes what a crash has left, removes the oldest rotated files until at most `most - 2` are
 /// left, and compresses those. The current file and the one that it is renamed to make up `most`.
 pub(super) fn prepare_rotation(log: &Path, most: usize) -> io::Result<()> {
-    let mut rotated = rotated(log)?;
+    let mut rotated = rotated_files(log)?;
     let compressed: Vec<PathBuf> = rotated
         .iter()
         .filter(|path| has_suffix(path, GZIP_SUFFIX))
@@ -112,7 +112,7 @@ pub(super) fn prepare_rotation(log: &Path, most: usize) -> io::Result<()> {
 }
 
 /// Returns the rotated files of the log, oldest first: their times sort as text.
-fn rotated(log: &Path) -> io::Result<Vec<PathBuf>> {
+fn rotated_files(log: &Path) -> io::Result<Vec<PathBuf>> {
     let Some(name) = log
         .file_name()
         .map(|name| format!("{}.", name.to_string_lossy()))
@@ -187,7 +187,7 @@ pub(super) fn rename_current(log: &Path, now: Timestamp) -> io::Result<PathBuf> 
 
 /// Returns when the newest rotated file was renamed, according to its name.
 fn newest(log: &Path) -> Option<Timestamp> {
-    let newest = rotated(log).ok()?.pop()?;
+    let newest = rotated_files(log).ok()?.pop()?;
     let name = newest.file_name()?.to_str()?.trim_end_matches(GZIP_SUFFIX);
     let time = DateTime::strptime(TIME_FORMAT, name.rsplit_once('.')?.1).ok()?;
     Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
@@ -204,7 +204,7 @@ pub(super) fn rename_back(aside: &Path, log: &Path) -> io::Result<()> {
 
 /// Removes a container's log and its rotated files.
 pub(super) fn remove(log: &Path) {
-    let all = rotated(log).unwrap_or_default();
+    let all = rotated_files(log).unwrap_or_default();
     for path in all.iter().map(PathBuf::as_path).chain([log]) {
         // A file that cannot be removed is removed with the pod.
         let _ = fs::remove_file(path);

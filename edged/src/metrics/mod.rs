@@ -74,7 +74,7 @@ impl Metrics {
     }
 
     /// Records the duration of a comparison of the runtime's lists.
-    pub(crate) fn relisted(&self, took: Duration) {
+    pub(crate) fn record_relist(&self, took: Duration) {
         let mut values = self.0.lock();
         let now = Instant::now();
         values.relist.observe(took);

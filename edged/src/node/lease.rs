@@ -52,16 +52,16 @@ impl Renewal<'_> {
             reported.mark_unchanged();
             let result = match &last {
                 Some(lease) => {
-                    let lease = renewed(lease, node, duration, Timestamp::now());
+                    let lease = renew(lease, node, duration, Timestamp::now());
                     api.replace(node, &PostParams::default(), &lease).await
                 }
                 None => match api.get_opt(node).await {
                     Ok(Some(lease)) => {
-                        let lease = renewed(&lease, node, duration, Timestamp::now());
+                        let lease = renew(&lease, node, duration, Timestamp::now());
                         api.replace(node, &PostParams::default(), &lease).await
                     }
                     Ok(None) => {
-                        let lease = renewed(&Lease::default(), node, duration, Timestamp::now());
+                        let lease = renew(&Lease::default(), node, duration, Timestamp::now());
                         api.create(&PostParams::default(), &lease).await
                     }
                     Err(error) => Err(error),
@@ -101,7 +101,7 @@ impl Renewal<'_> {
             };
             let _rest = heart.idle();
             tokio::select! {
-                // Cancel-safe: none of them holds data.
+                // cancel-safe: none of them holds data.
                 () = tokio::time::sleep(wait) => {}
                 () = online.next() => {
                     backoff.reset();
@@ -120,7 +120,7 @@ fn is_code(error: &kube::Error, code: u16) -> bool {
 }
 
 /// Returns the lease to store next. MetaServer adds the owner reference.
-pub(super) fn renewed(last: &Lease, node: &str, duration: Duration, now: Timestamp) -> Lease {
+pub(super) fn renew(last: &Lease, node: &str, duration: Duration, now: Timestamp) -> Lease {
     let metadata = ObjectMeta {
         name: Some(node.to_owned()),
         namespace: Some("kube-node-lease".into()),

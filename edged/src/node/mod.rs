@@ -146,7 +146,7 @@ impl Reporter<'_> {
             let _rest = self.heart.idle();
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                // Cancel-safe: a change that is not taken here remains visible.
+                // cancel-safe: a change that is not taken here remains visible.
                 _ = pressure.changed() => {}
                 // The cloud may have marked the node as unreachable meanwhile.
                 () = back_online.notified() => self.reported_at = None,

@@ -174,7 +174,7 @@ fn existing_node_gets_only_missing_labels_and_annotations() {
 
 #[test]
 fn a_renewed_lease_keeps_its_version() {
-    let first = lease::renewed(
+    let first = lease::renew(
         &Default::default(),
         "edge-1",
         Duration::from_secs(40),
@@ -186,8 +186,8 @@ fn a_renewed_lease_keeps_its_version() {
     );
     let mut stored = first;
     stored.metadata.resource_version = Some("7".into());
-    let second = lease::renewed(&stored, "edge-1", Duration::from_secs(40), at(10));
-    let third = lease::renewed(&second, "edge-1", Duration::from_secs(40), at(20));
+    let second = lease::renew(&stored, "edge-1", Duration::from_secs(40), at(10));
+    let third = lease::renew(&second, "edge-1", Duration::from_secs(40), at(20));
     assert_eq!(third.metadata.resource_version.as_deref(), Some("7"));
     assert!(third.spec.unwrap().renew_time > second.spec.unwrap().renew_time);
 }

@@ -18,7 +18,7 @@ pub(crate) use self::desired::{
 };
 use self::restart::StartDecision;
 use super::{
-    observed::{Container, HealthFailure, ObservedPod, Sandbox, State},
+    observed::{Container, HealthFailure, ObservedPod, ObservedState, Sandbox},
     timestamps,
 };
 
@@ -203,13 +203,13 @@ fn start(
     for wanted in once.filter(|wanted| {
         observed
             .latest(&wanted.name)
-            .is_none_or(|c| c.state == State::Created)
+            .is_none_or(|c| c.state == ObservedState::Created)
     }) {
         start_if_due(wanted, observed, now, plan);
     }
     for wanted in &desired.containers {
         let last = here(&wanted.name);
-        let running = last.filter(|last| matches!(last.state, State::Running { .. }));
+        let running = last.filter(|last| matches!(last.state, ObservedState::Running { .. }));
         if let Some(running) = running {
             stop_if_unwanted(wanted, running, plan);
             let waits = match wanted.role {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{DesiredContainer, DesiredPod, RestartPolicy, Role};
 use crate::{
-    observed::{Container, ObservedPod, State},
+    observed::{Container, ObservedPod, ObservedState},
     timestamps,
 };
 
@@ -103,21 +103,21 @@ pub(super) fn decide(
     };
     let attempt = last.attempt.saturating_add(1);
     match last.state {
-        State::Created => StartDecision::Now {
+        ObservedState::Created => StartDecision::Now {
             attempt: last.attempt,
             restart_step: last.restart_step,
             remove: Some(last.id.clone()),
         },
-        State::Unknown => StartDecision::Stop {
+        ObservedState::Unknown => StartDecision::Stop {
             id: last.id.clone(),
         },
-        State::Running { .. } => StartDecision::Wait,
-        State::Exited { .. } if is_changed(wanted, last) => StartDecision::Now {
+        ObservedState::Running { .. } => StartDecision::Wait,
+        ObservedState::Exited { .. } if is_changed(wanted, last) => StartDecision::Now {
             attempt,
             restart_step: 0,
             remove: None,
         },
-        State::Exited {
+        ObservedState::Exited {
             started_at,
             finished_at,
             ..

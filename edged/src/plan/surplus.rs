@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{Action, DesiredPod, Plan};
-use crate::observed::{ObservedPod, State};
+use crate::observed::{ObservedPod, ObservedState};
 
 /// Adds the removal of surplus containers and sandboxes to the plan.
 pub(super) fn remove_surplus(desired: &DesiredPod, observed: &ObservedPod, plan: &mut Plan) {
@@ -24,14 +24,14 @@ pub(super) fn remove_surplus(desired: &DesiredPod, observed: &ObservedPod, plan:
         .filter(|c| !kept.contains(c.id.as_str()) && !acted_on.contains(&c.id));
     plan.actions
         .extend(surplus.filter_map(|container| match container.state {
-            State::Running { .. } | State::Unknown => {
+            ObservedState::Running { .. } | ObservedState::Unknown => {
                 Some(super::stop(container, super::StopReason::Ending))
             }
-            State::Created => Some(Action::RemoveContainer {
+            ObservedState::Created => Some(Action::RemoveContainer {
                 id: container.id.clone(),
             }),
             // How many ended containers are kept is decided by `housekeeping`.
-            State::Exited { .. } => None,
+            ObservedState::Exited { .. } => None,
         }));
     let empty = observed.sandboxes.iter().skip(1).filter(|sandbox| {
         !sandbox.ready

@@ -24,7 +24,7 @@ fn pod(restart: &str) -> k8s_openapi::api::core::v1::Pod {
     .unwrap()
 }
 
-fn desired(restart: &str) -> DesiredPod {
+fn desired_pod(restart: &str) -> DesiredPod {
     DesiredPod::of(&pod(restart), at(NOW))
 }
 
@@ -38,8 +38,8 @@ fn sandbox(id: &str, attempt: u32, ready: bool) -> Sandbox {
     }
 }
 
-fn container(sandbox: &str, name: &str, attempt: u32, state: State) -> Container {
-    let hash = desired("Always")
+fn container(sandbox: &str, name: &str, attempt: u32, state: ObservedState) -> Container {
+    let hash = desired_pod("Always")
         .containers
         .iter()
         .find(|wanted| wanted.name == name)
@@ -61,17 +61,17 @@ fn container(sandbox: &str, name: &str, attempt: u32, state: State) -> Container
     }
 }
 
-fn running() -> State {
-    State::Running {
+fn running() -> ObservedState {
+    ObservedState::Running {
         started_at: at(NOW - 3000),
     }
 }
 
 /// Ended `ago` seconds ago after running for `ran` seconds.
-fn exited(exit_code: i32, ago: i64, ran: i64) -> State {
+fn exited_state(exit_code: i32, ago: i64, ran: i64) -> ObservedState {
     let finished_at = at(NOW - ago);
     let started_at = Some(at(NOW - ago - ran));
-    State::Exited {
+    ObservedState::Exited {
         started_at,
         finished_at,
         exit_code,
@@ -83,7 +83,7 @@ fn exited(exit_code: i32, ago: i64, ran: i64) -> State {
 /// The plan in one line per step.
 fn lines(restart: &str, sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> Vec<String> {
     let plan = plan(
-        &desired(restart),
+        &desired_pod(restart),
         &ObservedPod::new(sandboxes, containers),
         at(NOW),
     );
@@ -120,7 +120,7 @@ fn s() -> Vec<Sandbox> {
     vec![sandbox("s", 0, true)]
 }
 
-fn c(name: &str, attempt: u32, state: State) -> Container {
+fn c(name: &str, attempt: u32, state: ObservedState) -> Container {
     container("s", name, attempt, state)
 }
 
@@ -132,7 +132,7 @@ fn a_pod_starts_step_by_step() {
         lines("Always", s(), vec![c("first", 0, running())]),
         [""; 0]
     );
-    let mut so_far = vec![c("first", 0, exited(0, 1, 1))];
+    let mut so_far = vec![c("first", 0, exited_state(0, 1, 1))];
     assert_eq!(
         lines("Always", s(), so_far.clone()),
         ["start proxy 0 step 0"]
@@ -148,7 +148,7 @@ fn a_pod_starts_step_by_step() {
 
 #[test]
 fn init_containers_that_fail_are_retried_unless_the_policy_is_never() {
-    let failed = vec![c("first", 0, exited(1, 1, 1))];
+    let failed = vec![c("first", 0, exited_state(1, 1, 1))];
     assert_eq!(
         lines("Always", s(), failed.clone()),
         ["start first 1 step 1"]
@@ -158,14 +158,14 @@ fn init_containers_that_fail_are_retried_unless_the_policy_is_never() {
         ["start first 1 step 1"]
     );
     assert_eq!(lines("Never", s(), failed), ["stop sandbox s"]);
-    let again = vec![c("first", 1, exited(1, 4, 1))];
+    let again = vec![c("first", 1, exited_state(1, 4, 1))];
     assert_eq!(lines("Always", s(), again), ["wake +6"]);
 }
 
 /// A pod that got as far as its main containers.
-fn up(web: State, log: State) -> Vec<Container> {
+fn up(web: ObservedState, log: ObservedState) -> Vec<Container> {
     vec![
-        c("first", 0, exited(0, 3500, 1)),
+        c("first", 0, exited_state(0, 3500, 1)),
         c("proxy", 0, running()),
         c("web", 0, web),
         c("log", 0, log),
@@ -174,7 +174,7 @@ fn up(web: State, log: State) -> Vec<Container> {
 
 #[test]
 fn ended_containers_follow_the_restart_policy() {
-    let one_done = up(exited(0, 1, 1), running());
+    let one_done = up(exited_state(0, 1, 1), running());
     assert_eq!(
         lines("Always", s(), one_done.clone()),
         ["start web 1 step 1"]
@@ -182,17 +182,17 @@ fn ended_containers_follow_the_restart_policy() {
     assert_eq!(lines("OnFailure", s(), one_done.clone()), [""; 0]);
     assert_eq!(lines("Never", s(), one_done), [""; 0]);
     assert_eq!(
-        lines("OnFailure", s(), up(exited(2, 1, 1), running())),
+        lines("OnFailure", s(), up(exited_state(2, 1, 1), running())),
         ["start web 1 step 1"]
     );
-    let all_done = up(exited(0, 1, 1), exited(0, 1, 1));
+    let all_done = up(exited_state(0, 1, 1), exited_state(0, 1, 1));
     assert_eq!(
         lines("OnFailure", s(), all_done.clone()),
         ["stop proxy0"],
         "the sidecar ends last"
     );
     let mut wound_down = all_done;
-    wound_down[1].state = exited(0, 0, 9);
+    wound_down[1].state = exited_state(0, 0, 9);
     assert_eq!(
         lines("OnFailure", s(), wound_down.clone()),
         ["stop sandbox s"]
@@ -206,14 +206,14 @@ fn ended_containers_follow_the_restart_policy() {
 #[test]
 fn a_sidecar_that_ends_is_started_again_beside_the_running_pod() {
     let mut pod = up(running(), running());
-    pod[1].state = exited(0, 1, 1);
+    pod[1].state = exited_state(0, 1, 1);
     assert_eq!(lines("Never", s(), pod), ["start proxy 1 step 1"]);
 }
 
 #[test]
 fn back_off_doubles_to_five_minutes_and_is_forgotten_after_ten_good_ones() {
     let crashed = |restart_step: u32, ago, ran| {
-        let mut pod = up(exited(1, ago, ran), running());
+        let mut pod = up(exited_state(1, ago, ran), running());
         (pod[2].attempt, pod[2].restart_step) = (restart_step, restart_step);
         lines("Always", s(), pod)
     };
@@ -237,7 +237,7 @@ fn an_image_change_restarts_that_container_only() {
     let mut pod = up(running(), running());
     pod[2].hash = Some("0123456789abcdef".into());
     assert_eq!(lines("Always", s(), pod.clone()), ["stop web0"]);
-    pod[2].state = exited(137, 0, 1);
+    pod[2].state = exited_state(137, 0, 1);
     pod[2].restart_step = 5;
     assert_eq!(lines("Never", s(), pod.clone()), ["start web 1 step 0"]);
     pod[2].state = running();
@@ -254,13 +254,13 @@ fn an_image_change_restarts_that_container_only() {
 #[test]
 fn a_dead_sandbox_is_replaced_and_the_containers_follow() {
     let dead = vec![sandbox("s", 0, false)];
-    let stray = up(running(), exited(137, 1, 3000));
+    let stray = up(running(), exited_state(137, 1, 3000));
     assert_eq!(
         lines("Always", dead.clone(), stray),
         ["stop proxy0", "stop web0"]
     );
-    let mut gone = up(exited(137, 1, 3000), exited(137, 1, 3000));
-    gone[1].state = exited(137, 1, 3000);
+    let mut gone = up(exited_state(137, 1, 3000), exited_state(137, 1, 3000));
+    gone[1].state = exited_state(137, 1, 3000);
     assert_eq!(lines("Always", dead.clone(), gone.clone()), ["sandbox 1"]);
     assert_eq!(lines("Never", dead, gone.clone()), [""; 0]);
     let two = vec![sandbox("s", 0, false), sandbox("t", 1, true)];
@@ -269,7 +269,7 @@ fn a_dead_sandbox_is_replaced_and_the_containers_follow() {
         ["start first 1 step 1"]
     );
     gone.extend([
-        container("t", "first", 1, exited(0, 0, 0)),
+        container("t", "first", 1, exited_state(0, 0, 0)),
         container("t", "proxy", 1, running()),
     ]);
     assert_eq!(
@@ -286,13 +286,13 @@ fn a_dead_sandbox_is_replaced_and_the_containers_follow() {
 
 #[test]
 fn created_but_not_started_container_is_recreated() {
-    let half = up(State::Created, running());
+    let half = up(ObservedState::Created, running());
     assert_eq!(
         lines("Always", s(), half),
         ["remove web0", "start web 0 step 0"]
     );
     assert_eq!(
-        lines("Always", s(), up(State::Unknown, running())),
+        lines("Always", s(), up(ObservedState::Unknown, running())),
         ["stop web0"]
     );
     let two_ready = vec![sandbox("s", 0, true), sandbox("t", 1, true)];
@@ -308,8 +308,8 @@ fn ended_containers_are_kept_and_foreign_ones_stopped() {
     pod[2].attempt = 3;
     pod[2].id = "web3".into();
     pod.extend([
-        c("web", 2, exited(1, 1, 1)),
-        c("web", 1, exited(1, 2, 1)),
+        c("web", 2, exited_state(1, 1, 1)),
+        c("web", 1, exited_state(1, 2, 1)),
         c("old", 0, running()),
     ]);
     assert_eq!(lines("Always", s(), pod), ["stop old0"]);
@@ -329,7 +329,7 @@ fn a_pod_that_is_over_never_starts_again() {
 
 #[test]
 fn ending_a_pod_stops_its_sidecars_after_the_others_and_then_its_sandbox() {
-    let stops = |observed: &ObservedPod| terminate(&desired("Always"), observed).actions;
+    let stops = |observed: &ObservedPod| terminate(&desired_pod("Always"), observed).actions;
     let stop = |id: &str| {
         vec![Action::StopContainer {
             id: id.into(),
@@ -337,11 +337,14 @@ fn ending_a_pod_stops_its_sidecars_after_the_others_and_then_its_sandbox() {
         }]
     };
     assert_eq!(
-        stops(&ObservedPod::new(s(), up(running(), exited(0, 1, 1)))),
+        stops(&ObservedPod::new(s(), up(running(), exited_state(0, 1, 1)))),
         stop("web0")
     );
     assert_eq!(
-        stops(&ObservedPod::new(s(), up(exited(0, 1, 1), exited(0, 1, 1)))),
+        stops(&ObservedPod::new(
+            s(),
+            up(exited_state(0, 1, 1), exited_state(0, 1, 1))
+        )),
         stop("proxy0")
     );
     assert_eq!(
@@ -364,7 +367,10 @@ fn unhealthy_containers_of_any_role_are_stopped() {
 
 #[test]
 fn later_containers_wait_for_sidecar_startup_probes_and_hooks() {
-    let mut so_far = vec![c("first", 0, exited(0, 1, 1)), c("proxy", 0, running())];
+    let mut so_far = vec![
+        c("first", 0, exited_state(0, 1, 1)),
+        c("proxy", 0, running()),
+    ];
     so_far[1].health.started = false;
     assert_eq!(lines("Always", s(), so_far.clone()), [""; 0]);
     so_far[1].health = Health {
@@ -421,12 +427,12 @@ fn a_pod_ends_at_its_deadline() {
 fn a_containers_own_policy_wins() {
     let mut pod = pod("Always");
     pod.spec.as_mut().unwrap().containers[0].restart_policy = Some("Never".into());
-    let actions = |web: State| {
-        let observed = ObservedPod::new(s(), up(web, exited(0, 1, 1)));
+    let actions = |web: ObservedState| {
+        let observed = ObservedPod::new(s(), up(web, exited_state(0, 1, 1)));
         plan(&DesiredPod::of(&pod, at(NOW)), &observed, at(NOW)).actions
     };
     assert_eq!(
-        actions(exited(1, 1, 1)),
+        actions(exited_state(1, 1, 1)),
         [Action::Start {
             name: "log".into(),
             attempt: 1,
@@ -440,7 +446,7 @@ fn an_ephemeral_container_is_started_once() {
     let mut pod = pod("Always");
     let ephemeral = json!([{"name": "debug", "image": "busybox"}]);
     pod.spec.as_mut().unwrap().ephemeral_containers = serde_json::from_value(ephemeral).unwrap();
-    let actions = |debug: Option<State>| {
+    let actions = |debug: Option<ObservedState>| {
         let mut containers = up(running(), running());
         containers.extend(debug.map(|state| c("debug", 0, state)));
         plan(
@@ -459,7 +465,7 @@ fn an_ephemeral_container_is_started_once() {
         }]
     );
     assert_eq!(actions(Some(running())), []);
-    assert_eq!(actions(Some(exited(1, 1, 1))), []);
+    assert_eq!(actions(Some(exited_state(1, 1, 1))), []);
 }
 
 #[test]
@@ -469,7 +475,10 @@ fn attempts_continue_after_the_runtime_lost_containers() {
         {"name": "web", "image": "", "imageID": "", "ready": false, "restartCount": 3, "containerID": "containerd://web3"},
         {"name": "log", "image": "", "imageID": "", "ready": false, "restartCount": 0}]});
     pod.status = serde_json::from_value(status).unwrap();
-    let mut so_far = vec![c("first", 0, exited(0, 1, 1)), c("proxy", 0, running())];
+    let mut so_far = vec![
+        c("first", 0, exited_state(0, 1, 1)),
+        c("proxy", 0, running()),
+    ];
     let starts = |containers: &[Container]| {
         plan(
             &DesiredPod::of(&pod, at(NOW)),
@@ -484,7 +493,7 @@ fn attempts_continue_after_the_runtime_lost_containers() {
         restart_step,
     };
     assert_eq!(starts(&so_far), [start("web", 4, 0), start("log", 0, 0)]);
-    so_far.push(c("web", 7, exited(1, 500, 1)));
+    so_far.push(c("web", 7, exited_state(1, 500, 1)));
     assert_eq!(
         starts(&so_far),
         [start("web", 8, 8), start("log", 0, 0)],

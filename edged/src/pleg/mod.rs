@@ -105,7 +105,7 @@ async fn relist_until_subscribed<S>(
     compared: impl Future<Output = ()>,
 ) -> Option<S> {
     tokio::select! {
-        // Cancel-safe, both: an interrupted comparison is repeated later.
+        // cancel-safe: an interrupted comparison is repeated later.
         stream = subscribed => Some(stream),
         () = compared => None,
     }
@@ -206,7 +206,7 @@ impl Relister<'_> {
         tokio::select! {
             // cancel-safe: the stream is subscribed to again
             () = deps.runtime.follow_tasks(&deps.runtime_changed) => {}
-            // cancel-safe, as in `relist_until_subscribed`
+            // cancel-safe: as in `relist_until_subscribed`
             () = self.relist_forever() => {}
         }
     }
@@ -218,10 +218,10 @@ impl Relister<'_> {
             let wait = match snapshot(&self.deps.runtime).await {
                 Ok((mut now, watched)) => {
                     let took = begun.elapsed();
-                    self.deps.metrics.relisted(took);
+                    self.deps.metrics.record_relist(took);
                     self.deps
                         .pod_cache
-                        .listed(now.keys().map(|owner| owner.uid.clone()).collect());
+                        .store_listed(now.keys().map(|owner| owner.uid.clone()).collect());
                     let comparison = Comparison {
                         changed: now != self.last,
                         ended: has_ended(&self.last, &now),
@@ -247,10 +247,10 @@ impl Relister<'_> {
                     self.relist_interval.every()
                 }
             };
-            // Cancel-safe, all: they only decide when the next comparison is.
+            // cancel-safe: they only decide when the next comparison is.
             tokio::select! {
                 () = tokio::time::sleep(wait) => continue,
-                () = self.groups.removed() => {
+                () = self.groups.wait_removed() => {
                     tracing::debug!("control group removed; listing containers");
                     self.relist_interval.group_gone(Instant::now());
                 }
@@ -450,7 +450,7 @@ mod tests {
         hold(false);
         // What its own sync has seen meanwhile is no news.
         let new = listed.iter().filter(|(owner, _)| owner.name == "new");
-        new.for_each(|(owner, items)| pod_cache.observed(&owner.uid, items.clone()));
+        new.for_each(|(owner, items)| pod_cache.store_observed(&owner.uid, items.clone()));
         assert_eq!(names(&now, &listed, &pod_cache), ["old"]);
     }
 
@@ -462,7 +462,7 @@ mod tests {
         };
         let pod_cache = PodCache::default();
         for (owner, items) in snapshot(&[("web", "1", cri::ContainerState::ContainerRunning)]) {
-            pod_cache.observed(&owner.uid, items);
+            pod_cache.store_observed(&owner.uid, items);
         }
         let pods = [pod("db"), pod("web")];
         let name = |event: cri::ContainerEventResponse| {
@@ -514,7 +514,7 @@ mod tests {
             ("db", "2", ContainerRunning),
         ]);
         for (owner, items) in &started {
-            pod_cache.observed(&owner.uid, items.clone());
+            pod_cache.store_observed(&owner.uid, items.clone());
         }
         assert_eq!(names(&Snapshot::new(), &started, &pod_cache), [""; 0]);
         let ended = snapshot(&[("web", "1", ContainerExited), ("db", "2", ContainerRunning)]);

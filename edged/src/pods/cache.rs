@@ -179,12 +179,12 @@ impl PodCache {
     }
 
     /// Stores the sandboxes and containers that the pod's sync observed.
-    pub(crate) fn observed(&self, uid: &str, items: BTreeSet<ListedItem>) {
+    pub(crate) fn store_observed(&self, uid: &str, items: BTreeSet<ListedItem>) {
         self.with(uid, |state| state.items = Some(items));
     }
 
     /// Stores the pods that have sandboxes or containers in the runtime's lists.
-    pub(crate) fn listed(&self, uids: HashSet<String>) {
+    pub(crate) fn store_listed(&self, uids: HashSet<String>) {
         self.0.lock().listed = Some(uids);
     }
 
@@ -386,10 +386,10 @@ pub(super) fn exponential_delay(first: Duration, failures: u32, max: Duration) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observed::{Container, State};
+    use crate::observed::{Container, ObservedState};
 
-    fn ended(id: &str, started_at: Option<Timestamp>) -> Container {
-        let state = State::Exited {
+    fn ended_container(id: &str, started_at: Option<Timestamp>) -> Container {
+        let state = ObservedState::Exited {
             started_at,
             finished_at: Timestamp::UNIX_EPOCH,
             exit_code: 128,
@@ -407,17 +407,17 @@ mod tests {
     fn unsynced_and_unlisted_pod_is_new() {
         let pod_cache = PodCache::default();
         assert!(!pod_cache.is_new("a"), "nothing was listed");
-        pod_cache.listed(["old".to_owned()].into());
+        pod_cache.store_listed(["old".to_owned()].into());
         assert_eq!(["a", "old"].map(|uid| pod_cache.is_new(uid)), [true, false]);
-        pod_cache.observed("a", BTreeSet::new());
+        pod_cache.store_observed("a", BTreeSet::new());
         assert!(!pod_cache.is_new("a"), "it was looked at");
         pod_cache.forget("a");
         pod_cache.retain(|uid| uid != "b");
         assert!(!pod_cache.is_new("a"), "what it had may still be there");
-        pod_cache.observed("c", BTreeSet::new());
+        pod_cache.store_observed("c", BTreeSet::new());
         pod_cache.retain(|_| false);
         assert!(!pod_cache.is_new("c"), "the same");
-        pod_cache.listed(HashSet::new());
+        pod_cache.store_listed(HashSet::new());
         assert_eq!(
             ["a", "c"].map(|uid| pod_cache.is_new(uid)),
             [true; 2],
@@ -433,7 +433,7 @@ mod tests {
     fn lifetime_token_is_cancelled_with_the_container() {
         let mut state = PodState::default();
         let [lives, ends, gone] = ["lives", "ends", "gone"].map(|id| state.lifetime_token(id));
-        let running = State::Running {
+        let running = ObservedState::Running {
             started_at: Timestamp::UNIX_EPOCH,
         };
         let lives_on = Container {
@@ -443,7 +443,10 @@ mod tests {
         };
         state.cancel_ended(&ObservedPod::new(
             vec![],
-            vec![lives_on, ended("ends", Some(Timestamp::UNIX_EPOCH))],
+            vec![
+                lives_on,
+                ended_container("ends", Some(Timestamp::UNIX_EPOCH)),
+            ],
         ));
         assert_eq!(
             [lives, ends, gone].map(|token| token.is_cancelled()),
@@ -455,7 +458,10 @@ mod tests {
     #[test]
     fn failed_start_is_taken_once() {
         let mut state = PodState::default();
-        let (failed, ran) = (ended("1", None), ended("2", Some(Timestamp::UNIX_EPOCH)));
+        let (failed, ran) = (
+            ended_container("1", None),
+            ended_container("2", Some(Timestamp::UNIX_EPOCH)),
+        );
         let observed = ObservedPod::new(vec![], vec![failed, ran]);
         assert_eq!(state.take_failed_starts(&observed), ["1"]);
         assert!(state.take_failed_starts(&observed).is_empty());

@@ -20,7 +20,8 @@ const ROOT_CA_KEY: &str = "ca.crt";
 
 /// Fetches all referenced objects concurrently. `api_ca` is an additional CA certificate of the API, PEM.
 pub(super) async fn objects(
-    (client, api_ca): (&Client, Option<&str>),
+    client: &Client,
+    api_ca: Option<&str>,
     namespace: &str,
     references: BTreeSet<Reference>,
 ) -> Objects {
@@ -149,7 +150,7 @@ mod tests {
         }
         let told = async |name: &str, api_ca: Option<&str>| {
             let reference = Reference::ConfigMap(name.into());
-            let found = objects((&client, api_ca), "shop", [reference.clone()].into()).await;
+            let found = objects(&client, api_ca, "shop", [reference.clone()].into()).await;
             found.text(&reference, "ca.crt", false).ok().flatten()
         };
         assert_eq!(

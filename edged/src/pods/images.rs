@@ -165,7 +165,7 @@ impl ImagePuller {
             (pod.clone(), identity.namespace.to_owned(), sandbox.clone());
         let (ended, quick) = tokio::sync::oneshot::channel::<()>();
         self.background.spawn(async move {
-            let secrets = fetch::objects((&puller.client, None), &namespace, references::of_image_pulls(&pod)).await;
+            let secrets = fetch::objects(&puller.client, None, &namespace, references::of_image_pulls(&pod)).await;
             let auths = registry::credentials(&secrets, &pod, &image);
             // Waits for a permit; a closed semaphore would mean no limit.
             let _permit = match &puller.permits {

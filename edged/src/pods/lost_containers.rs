@@ -13,7 +13,7 @@ use wire::cri;
 use super::{cache::PodCache, context::Context};
 use crate::{
     cgroups::Cgroups,
-    observed::{ObservedPod, State},
+    observed::{ObservedPod, ObservedState},
     runtime::{CallError, Runtime},
     trigger::Trigger,
 };
@@ -58,7 +58,7 @@ pub(super) async fn kill(context: &Context, pod: &Arc<Pod>, observed: &ObservedP
 fn alive(observed: &ObservedPod) -> BTreeSet<String> {
     let sandboxes = observed.sandboxes.iter().filter(|sandbox| sandbox.ready);
     let containers = observed.containers.iter();
-    let containers = containers.filter(|one| one.is_alive() || one.state == State::Created);
+    let containers = containers.filter(|one| one.is_alive() || one.state == ObservedState::Created);
     sandboxes
         .map(|one| one.id.clone())
         .chain(containers.map(|one| one.id.clone()))
@@ -136,7 +136,7 @@ mod tests {
             state,
             ..Container::test("web")
         };
-        let ended = State::Exited {
+        let ended = ObservedState::Exited {
             started_at: Some(Timestamp::UNIX_EPOCH),
             finished_at: Timestamp::UNIX_EPOCH,
             exit_code: 255,
@@ -146,14 +146,14 @@ mod tests {
         let observed = ObservedPod::new(
             vec![sandbox("s", true), sandbox("old", false)],
             vec![
-                container("made", State::Created),
+                container("made", ObservedState::Created),
                 container(
                     "runs",
-                    State::Running {
+                    ObservedState::Running {
                         started_at: Timestamp::UNIX_EPOCH,
                     },
                 ),
-                container("unknown", State::Unknown),
+                container("unknown", ObservedState::Unknown),
                 container("ended", ended),
             ],
         );

@@ -47,7 +47,7 @@ impl Context {
     /// Adds what the agent knows to the runtime's observation.
     async fn add_agent_state(&self, pod: &Arc<Pod>, mut observed: ObservedPod) -> ObservedPod {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        self.pod_cache.observed(uid, observed.items());
+        self.pod_cache.store_observed(uid, observed.items());
         for id in self
             .pod_cache
             .with(uid, |state| state.take_failed_starts(&observed))

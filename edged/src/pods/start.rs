@@ -232,7 +232,7 @@ impl ContainerStart<'_> {
     /// Links the log to where log collectors look for it. A failure is only logged.
     async fn link_log(&self, id: &str, log: PathBuf) {
         let container = self.request.name;
-        let name = log_links::name((self.identity.namespace, self.identity.name), container, id);
+        let name = log_links::name(self.identity.namespace, self.identity.name, container, id);
         let dirs = self.context.dirs.clone();
         let made =
             componentbase::spawn_blocking(move || log_links::create(&dirs, &name, &log)).await;
@@ -268,7 +268,8 @@ impl ContainerStart<'_> {
         let references = references::of_env(container);
         let (objects, services) = futures::join!(
             fetch::objects(
-                (&context.client, context.node.api_ca.as_deref()),
+                &context.client,
+                context.node.api_ca.as_deref(),
                 identity.namespace,
                 references
             ),

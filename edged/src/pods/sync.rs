@@ -116,9 +116,9 @@ async fn act_and_report(
     let mut acting = Box::pin(act::execute(context, pod, identity, observed, plan));
     tokio::select! {
         biased;
-        // Cancel-safe: the future goes on below.
+        // cancel-safe: the future goes on below.
         progress = &mut acting => progress,
-        // Cancel-safe: waiting holds no data.
+        // cancel-safe: waiting holds no data.
         () = context.sandbox_limit.wait_until_reportable() => {
             // Concurrently: a report neither delays nor cancels a running call.
             let reporting = report_status(context, pod, identity, observed, plan);

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::{cache::TerminationMessage, context::Context};
 use crate::{
-    observed::{Container, ObservedPod, State, TerminationMessageFiles},
+    observed::{Container, ObservedPod, ObservedState, TerminationMessageFiles},
     termination_message, timestamps,
     trigger::Trigger,
 };
@@ -43,7 +43,7 @@ pub(super) async fn add(
     }
     context.pod_cache.with(&uid, |state| {
         for container in &mut observed.containers {
-            let State::Exited { message, .. } = &mut container.state else {
+            let ObservedState::Exited { message, .. } = &mut container.state else {
                 continue;
             };
             if let Some(TerminationMessage::Read { text, .. }) =
@@ -91,7 +91,7 @@ fn unread(
         .filter_map(
             |container| match (&container.state, &container.termination_message) {
                 (
-                    State::Exited {
+                    ObservedState::Exited {
                         finished_at,
                         exit_code,
                         ..
@@ -163,8 +163,8 @@ async fn read(context: &Context, pod: &Pod, uid: String, unread: Vec<UnreadMessa
 mod tests {
     use super::*;
 
-    fn ended(id: &str, at: i64) -> Container {
-        let state = State::Exited {
+    fn ended_container(id: &str, at: i64) -> Container {
+        let state = ObservedState::Exited {
             started_at: Some(Timestamp::UNIX_EPOCH),
             finished_at: Timestamp::from_second(at).unwrap(),
             exit_code: 1,
@@ -186,7 +186,10 @@ mod tests {
     #[test]
     fn complete_termination_message_is_read_once() {
         let mut known = HashMap::new();
-        let observed = ObservedPod::new(vec![], vec![ended("old", 10), ended("new", 99)]);
+        let observed = ObservedPod::new(
+            vec![],
+            vec![ended_container("old", 10), ended_container("new", 99)],
+        );
         let ids =
             |known: &mut HashMap<String, TerminationMessage>, now: i64| -> Vec<(String, bool)> {
                 let unread = unread(known, &observed, Timestamp::from_second(now).unwrap());

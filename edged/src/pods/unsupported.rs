@@ -18,7 +18,7 @@ pub(super) async fn in_pod(context: &Context, pod: &Pod) -> Option<String> {
         volumes: None,
         ..spec.clone()
     };
-    if let Some(why) = first_refused(context, fields::refused(Scope::Pod, &own)).await {
+    if let Some(why) = first_refused(context, fields::refused_fields(Scope::Pod, &own)).await {
         return Some(why);
     }
     convert::check_hostname(pod, &context.node.dns.domain).err()
@@ -26,7 +26,7 @@ pub(super) async fn in_pod(context: &Context, pod: &Pod) -> Option<String> {
 
 /// Returns why the container cannot be created.
 pub(super) async fn in_container(context: &Context, container: &Container) -> Option<String> {
-    first_refused(context, fields::refused(Scope::Container, container)).await
+    first_refused(context, fields::refused_fields(Scope::Container, container)).await
 }
 
 /// Returns the message of the first refused field that no feature of the runtime permits.

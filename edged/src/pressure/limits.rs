@@ -54,7 +54,7 @@ pub(crate) fn has_storage_limits(pod: &Pod) -> bool {
 
 /// Returns which limit the pod exceeds, in the kubelet's words. `image_disk` says that containers' writable layers are on another
 /// disk than logs; then they count only for the pod as a whole.
-pub(crate) fn exceeded(pod: &Pod, usage: &PodUsage, image_disk: bool) -> Option<String> {
+pub(crate) fn exceeded_limit(pod: &Pod, usage: &PodUsage, image_disk: bool) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     for volume in spec.volumes.iter().flatten() {
         let Some(size) = size_limit(volume) else {
@@ -137,7 +137,7 @@ mod tests {
                 volumes: [("scratch".to_owned(), disk(volume))].into(),
                 ..PodUsage::default()
             };
-            exceeded(&pod, &usage, image_disk).unwrap_or_default()
+            exceeded_limit(&pod, &usage, image_disk).unwrap_or_default()
         };
         let mib = 1 << 20;
         assert_eq!(check(mib, (0, mib), 0, false), "");
@@ -178,7 +178,7 @@ mod tests {
                 containers: used.into(),
                 ..PodUsage::default()
             };
-            exceeded(&pod, &usage, false).unwrap_or_default()
+            exceeded_limit(&pod, &usage, false).unwrap_or_default()
         };
         assert_eq!(check(0, 2, 3), "");
         assert_eq!(
@@ -200,7 +200,7 @@ mod tests {
         ] {
             let pod: Pod = serde_json::from_value(json!({"spec": spec})).unwrap();
             assert!(!has_storage_limits(&pod));
-            assert_eq!(exceeded(&pod, &PodUsage::default(), false), None);
+            assert_eq!(exceeded_limit(&pod, &PodUsage::default(), false), None);
         }
     }
 }

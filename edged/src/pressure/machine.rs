@@ -23,7 +23,7 @@ pub trait Signals: fmt::Debug + Send + Sync {
 
     /// Returns when a reading is due before the interval has passed; never, if the source does not notice changes. May be dropped
     /// at any time.
-    fn changed(&self) -> BoxFuture<'_, ()> {
+    fn wait_changed(&self) -> BoxFuture<'_, ()> {
         future::pending().boxed()
     }
 }

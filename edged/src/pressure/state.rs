@@ -15,7 +15,7 @@ use crate::{
 
 /// The state between two readings.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct PressureState {
     /// Since when each threshold has been met, by its index.
     since: BTreeMap<usize, Timestamp>,
     /// When each condition's cause was last seen.
@@ -33,7 +33,7 @@ pub(crate) struct EvictionDecision {
     pub(crate) met: Vec<Threshold>,
 }
 
-impl State {
+impl PressureState {
     /// Updates the state with a reading and returns what to do.
     pub(crate) fn update(
         &mut self,
@@ -137,7 +137,7 @@ mod tests {
             transition_period: Duration::from_secs(transition),
             ..Eviction::default()
         };
-        let mut state = State::default();
+        let mut state = PressureState::default();
         for (second, memory, disk, wanted) in steps {
             let reading = reading(&[
                 (Signal::MemoryAvailable, *memory),

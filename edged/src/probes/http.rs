@@ -101,7 +101,7 @@ where
         .await
         .map_err(|error| error.to_string())?;
     let mut answer = pin!(sender.send_request(request));
-    // Cancel-safe: both futures live until the response is here. The connection may end in the same step.
+    // cancel-safe: both futures live until the response is here. The connection may end in the same step.
     let answer = tokio::select! {
         biased;
         answer = &mut answer => answer,

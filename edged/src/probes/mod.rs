@@ -43,7 +43,7 @@ use self::{results::ProbeResults, target::ProbeTarget, timing::Timing, worker::J
 use super::{
     background::Background,
     events::Recorder,
-    observed::{ObservedPod, State},
+    observed::{ObservedPod, ObservedState},
     runtime::Runtime,
     specs,
     trigger::Trigger,
@@ -146,7 +146,7 @@ impl Probes {
             let Some(running) = observed.latest(&container.name) else {
                 continue;
             };
-            let State::Running { started_at } = running.state else {
+            let ObservedState::Running { started_at } = running.state else {
                 continue;
             };
             for (kind, probe) in results::due(container, &running.health, terminating) {

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     background::Background,
     events::Recorder,
-    observed::{Container, ObservedPod, State},
+    observed::{Container, ObservedPod, ObservedState},
     runtime::Runtime,
 };
 
@@ -252,7 +252,7 @@ impl Followed {
         let started_at = Timestamp::now() - jiff::SignedDuration::from_hours(2);
         let running = Container {
             id: "1".into(),
-            state: State::Running { started_at },
+            state: ObservedState::Running { started_at },
             ..Container::test("c")
         };
         let observed = ObservedPod::new(vec![], vec![running]);

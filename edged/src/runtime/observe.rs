@@ -7,7 +7,7 @@ use wire::cri;
 
 use crate::{
     names,
-    observed::{Container, Health, Sandbox, State, TerminationMessageFiles},
+    observed::{Container, Health, ObservedState, Sandbox, TerminationMessageFiles},
     timestamps,
 };
 
@@ -121,15 +121,15 @@ fn termination_message(status: &cri::ContainerStatus) -> Option<TerminationMessa
     })
 }
 
-fn state(status: &cri::ContainerStatus) -> State {
+fn state(status: &cri::ContainerStatus) -> ObservedState {
     let created = timestamps::from_nanos(status.created_at).unwrap_or(Timestamp::UNIX_EPOCH);
     let started_at = timestamps::from_nanos(status.started_at);
     match status.state() {
-        cri::ContainerState::ContainerCreated => State::Created,
-        cri::ContainerState::ContainerRunning => State::Running {
+        cri::ContainerState::ContainerCreated => ObservedState::Created,
+        cri::ContainerState::ContainerRunning => ObservedState::Running {
             started_at: started_at.unwrap_or(created),
         },
-        cri::ContainerState::ContainerExited => State::Exited {
+        cri::ContainerState::ContainerExited => ObservedState::Exited {
             started_at,
             finished_at: timestamps::from_nanos(status.finished_at)
                 .or(started_at)
@@ -138,7 +138,7 @@ fn state(status: &cri::ContainerStatus) -> State {
             reason: status.reason.clone(),
             message: status.message.clone(),
         },
-        cri::ContainerState::ContainerUnknown => State::Unknown,
+        cri::ContainerState::ContainerUnknown => ObservedState::Unknown,
     }
 }
 

@@ -145,7 +145,7 @@ impl Check {
 
     /// Checks that all stored objects can be read, and that the disk accepts writes.
     async fn of_storage(storage: &Storage, deadline: Duration) -> Self {
-        let (damaged, names) = storage.damaged(MAX_NAMED);
+        let (damaged, names) = storage.damaged_keys(MAX_NAMED);
         let more = match damaged.saturating_sub(MAX_NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),

@@ -73,7 +73,7 @@ pub(super) async fn run(deps: Deps, source: StaticPods) {
             }
         };
         tokio::select! {
-            // Cancel-safe, all three: each only shortens the wait for the next sync.
+            // cancel-safe: each only shortens the wait for the next sync.
             () = changed(watch.as_ref()) => {}
             () = deps.pod_deleted.notified() => {}
             () = tokio::time::sleep(wait) => {}

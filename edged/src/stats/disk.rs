@@ -51,7 +51,7 @@ impl PodDisk {
                 | VolumeSource::ConfigMap(_)
                 | VolumeSource::Secret(_)
                 | VolumeSource::DownwardApi(_)
-                | VolumeSource::Projected(_) => used(&path, now),
+                | VolumeSource::Projected(_) => disk_usage(&path, now),
             };
             let Some(fs) = fs else { continue };
             if source.is_ephemeral() {
@@ -88,14 +88,14 @@ fn logs(dirs: &Dirs, pod: &Pod, now: Timestamp) -> Option<BTreeMap<String, FsSta
     let one = |entry: fs::DirEntry| {
         Some((
             entry.file_name().into_string().ok()?,
-            used(&entry.path(), now)?,
+            disk_usage(&entry.path(), now)?,
         ))
     };
     Some(containers.filter_map(one).collect())
 }
 
 /// Returns the usage of a directory and the state of its file system.
-fn used(path: &Path, now: Timestamp) -> Option<FsStats> {
+fn disk_usage(path: &Path, now: Timestamp) -> Option<FsStats> {
     let disk = machine::disk(path, now)?;
     let used = disk_usage::of_directory(path, MAX_FILES)
         .ok()

@@ -47,7 +47,7 @@ impl Machine {
         );
         let at = Timestamp::now();
         let started =
-            procfs::started(&stat).and_then(|seconds| Timestamp::from_second(seconds).ok());
+            procfs::boot_time(&stat).and_then(|seconds| Timestamp::from_second(seconds).ok());
         Self {
             at,
             started: started.unwrap_or_default(),

@@ -36,7 +36,7 @@ pub fn idle(before: u64, now: u64, during: Duration, processors: usize) -> f64 {
 }
 
 /// Returns when the machine was started in Unix seconds, from `/proc/stat`.
-pub(super) fn started(stat: &str) -> Option<i64> {
+pub(super) fn boot_time(stat: &str) -> Option<i64> {
     stat.lines()
         .find_map(|line| line.strip_prefix("btime "))?
         .trim()
@@ -149,7 +149,7 @@ mod tests {
             cpu_nanos(stat),
             Some((10 + 20 + 30 + 6 + 7 + 8) * TICK_NANOS)
         );
-        assert_eq!(started(stat), Some(1_700_000_000));
+        assert_eq!(boot_time(stat), Some(1_700_000_000));
         let meminfo =
             "MemTotal:       16384 kB\nInactive(file):    12 kB\nHugePages_Total:       3\n";
         assert_eq!(bytes(meminfo, "MemTotal"), Some(16384 * 1024));
@@ -208,7 +208,7 @@ mod tests {
             "\0\0",
         ] {
             assert_eq!(cpu_nanos(text), None, "{text:?}");
-            assert_eq!(started(text), None, "{text:?}");
+            assert_eq!(boot_time(text), None, "{text:?}");
             assert_eq!(bytes(text, "MemTotal"), None, "{text:?}");
             assert_eq!(value(text, "pgfault"), None, "{text:?}");
             assert_eq!(threads(text), None, "{text:?}");

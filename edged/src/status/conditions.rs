@@ -36,7 +36,7 @@ pub(super) fn all(
     for kind in KUBELET_CONDITIONS {
         let value = match kind {
             "PodReadyToStartContainers" => has_sandbox(inputs),
-            "Initialized" => initialised(inputs, phase, statuses),
+            "Initialized" => initialised_condition(inputs, phase, statuses),
             "Ready" => ready(inputs, old, phase, statuses),
             "ContainersReady" => containers_ready(inputs, phase, statuses),
             _ => ConditionValue::TRUE,
@@ -98,7 +98,7 @@ fn has_sandbox(inputs: &PodStatusInputs<'_>) -> ConditionValue {
     }
 }
 
-fn initialised(
+fn initialised_condition(
     inputs: &PodStatusInputs<'_>,
     phase: &str,
     statuses: &ContainerStatuses,
@@ -106,7 +106,7 @@ fn initialised(
     if phase == "Succeeded" {
         return ConditionValue(Ok("PodCompleted"));
     }
-    let rest = phase::uninitialised(inputs, statuses);
+    let rest = phase::uninitialised_names(inputs, statuses);
     if rest.is_empty() {
         return ConditionValue::TRUE;
     }

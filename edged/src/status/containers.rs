@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::{PodStatusInputs, Waiting};
 use crate::{
-    observed::{Container, SIGKILL_EXIT_CODE, State},
+    observed::{Container, ObservedState, SIGKILL_EXIT_CODE},
     plan::{RestartPolicy, as_container},
     specs, timestamps,
 };
@@ -100,7 +100,7 @@ fn container_status(
         volume_mounts: mounts(spec, newest),
         ..Default::default()
     };
-    let before = all.find_map(|container| terminated(inputs, container));
+    let before = all.find_map(|container| terminated_status(inputs, container));
     // A reason that delays the whole pod also delays the restart of its containers.
     let continues = inputs.pod.metadata.deletion_timestamp.is_none()
         && inputs.failed.is_none()
@@ -110,11 +110,11 @@ fn container_status(
     // A container that will not be started again shows how it ended, not why its last start failed.
     let waiting = waiting.filter(|_| !is_final(inputs, spec, newest, runs_to_its_end));
     match (&newest.state, waiting) {
-        (State::Running { .. }, _) if newest.health.starting => {
+        (ObservedState::Running { .. }, _) if newest.health.starting => {
             status.state = Some(waiting_state(default, ""));
             status.last_state = before.map(terminated_state);
         }
-        (State::Running { started_at }, _) => {
+        (ObservedState::Running { started_at }, _) => {
             let running = ContainerStateRunning {
                 started_at: Some(timestamps::to_api(*started_at)),
             };
@@ -126,16 +126,16 @@ fn container_status(
             status.ready = !runs_to_its_end && newest.health.ready;
             status.started = Some(newest.health.started);
         }
-        (State::Exited { .. }, None) => {
-            status.state = terminated(inputs, newest).map(terminated_state);
+        (ObservedState::Exited { .. }, None) => {
+            status.state = terminated_status(inputs, newest).map(terminated_state);
             status.last_state = before.map(terminated_state);
             status.ready = runs_to_its_end && newest.exit_code() == Some(0);
         }
-        (State::Exited { .. }, Some(waiting)) => {
+        (ObservedState::Exited { .. }, Some(waiting)) => {
             status.state = Some(waiting_state(&waiting.reason, &waiting.message));
-            status.last_state = terminated(inputs, newest).map(terminated_state);
+            status.last_state = terminated_status(inputs, newest).map(terminated_state);
         }
-        (State::Created | State::Unknown, waiting) => {
+        (ObservedState::Created | ObservedState::Unknown, waiting) => {
             let (reason, message) = waiting.map_or((default, ""), |w| (&w.reason, &w.message));
             status.state = Some(waiting_state(reason, message));
             status.last_state = before.map(terminated_state);
@@ -286,11 +286,11 @@ fn terminated_state(terminated: ContainerStateTerminated) -> ContainerState {
     }
 }
 
-fn terminated(
+fn terminated_status(
     inputs: &PodStatusInputs<'_>,
     container: &Container,
 ) -> Option<ContainerStateTerminated> {
-    let State::Exited {
+    let ObservedState::Exited {
         started_at,
         finished_at,
         exit_code,

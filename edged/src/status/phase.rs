@@ -146,7 +146,7 @@ fn init_progress(
 }
 
 /// Returns the names of the init containers that are not done.
-pub(super) fn uninitialised(
+pub(super) fn uninitialised_names(
     inputs: &PodStatusInputs<'_>,
     statuses: &ContainerStatuses,
 ) -> Vec<String> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::observed::{Container, Health, Sandbox, State};
+use crate::observed::{Container, Health, ObservedState, Sandbox};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).unwrap()
@@ -18,7 +18,7 @@ fn pod(restart: &str) -> Pod {
     .unwrap()
 }
 
-fn container(name: &str, attempt: u32, state: State) -> Container {
+fn container(name: &str, attempt: u32, state: ObservedState) -> Container {
     Container {
         id: format!("{name}{attempt}"),
         sandbox_id: "s".into(),
@@ -36,12 +36,12 @@ fn container(name: &str, attempt: u32, state: State) -> Container {
     }
 }
 
-fn running() -> State {
-    State::Running { started_at: at(2) }
+fn running() -> ObservedState {
+    ObservedState::Running { started_at: at(2) }
 }
 
-fn exited(exit_code: i32) -> State {
-    State::Exited {
+fn exited_state(exit_code: i32) -> ObservedState {
+    ObservedState::Exited {
         started_at: Some(at(2)),
         finished_at: at(4),
         exit_code,
@@ -50,7 +50,7 @@ fn exited(exit_code: i32) -> State {
     }
 }
 
-fn observed(containers: Vec<Container>) -> ObservedPod {
+fn observed_pod(containers: Vec<Container>) -> ObservedPod {
     let sandbox = Sandbox {
         id: "s".into(),
         attempt: 0,
@@ -74,7 +74,7 @@ struct Case {
 
 impl Case {
     fn new(restart: &str, containers: Vec<Container>) -> Self {
-        let observed = observed(containers);
+        let observed = observed_pod(containers);
         Self {
             pod: pod(restart),
             observed,
@@ -117,7 +117,7 @@ impl Case {
 }
 
 fn init_done() -> Container {
-    container("init", 0, exited(0))
+    container("init", 0, exited_state(0))
 }
 
 #[test]
@@ -128,7 +128,10 @@ fn a_running_pod() {
 
 #[test]
 fn a_pod_in_a_crash_loop_keeps_its_phase_and_its_count() {
-    let mut case = Case::new("Always", vec![init_done(), container("web", 3, exited(1))]);
+    let mut case = Case::new(
+        "Always",
+        vec![init_done(), container("web", 3, exited_state(1))],
+    );
     case.waiting.push((
         "web",
         Waiting::new(
@@ -146,7 +149,10 @@ fn a_start_that_failed_is_a_wait_only_when_there_will_be_another() {
         ("OnFailure", "waiting"),
         ("Always", "waiting"),
     ] {
-        let mut case = Case::new(policy, vec![init_done(), container("web", 0, exited(128))]);
+        let mut case = Case::new(
+            policy,
+            vec![init_done(), container("web", 0, exited_state(128))],
+        );
         case.waiting
             .push(("web", Waiting::new("RunContainerError", "no such file")));
         let status = case.json();
@@ -175,7 +181,7 @@ fn a_restarted_container_shows_how_the_one_before_it_ended() {
         vec![
             init_done(),
             container("web", 1, running()),
-            container("web", 0, exited(137)),
+            container("web", 0, exited_state(137)),
         ],
     );
     let status = case.json();
@@ -191,21 +197,21 @@ fn a_restarted_container_shows_how_the_one_before_it_ended() {
 fn phases_follow_the_restart_policy() {
     for (restart, web, wanted) in [
         ("Always", running(), "Running"),
-        ("Always", exited(0), "Running"),
-        ("Never", exited(0), "Succeeded"),
-        ("Never", exited(3), "Failed"),
-        ("OnFailure", exited(0), "Succeeded"),
-        ("OnFailure", exited(3), "Running"),
+        ("Always", exited_state(0), "Running"),
+        ("Never", exited_state(0), "Succeeded"),
+        ("Never", exited_state(3), "Failed"),
+        ("OnFailure", exited_state(0), "Succeeded"),
+        ("OnFailure", exited_state(3), "Running"),
     ] {
         let case = Case::new(restart, vec![init_done(), container("web", 0, web)]);
         assert_eq!(case.phase(), wanted, "{restart}");
     }
     assert_eq!(
-        Case::new("Never", vec![container("init", 0, exited(1))]).phase(),
+        Case::new("Never", vec![container("init", 0, exited_state(1))]).phase(),
         "Failed"
     );
     assert_eq!(
-        Case::new("OnFailure", vec![container("init", 0, exited(1))]).phase(),
+        Case::new("OnFailure", vec![container("init", 0, exited_state(1))]).phase(),
         "Pending"
     );
     assert_eq!(
@@ -219,7 +225,7 @@ fn a_deleted_pod_ends_as_succeeded_or_failed() {
     for (code, wanted) in [(0, "Succeeded"), (137, "Failed")] {
         let mut case = Case::new(
             "Always",
-            vec![init_done(), container("web", 0, exited(code))],
+            vec![init_done(), container("web", 0, exited_state(code))],
         );
         case.ended = true;
         assert_eq!(case.phase(), wanted);
@@ -259,7 +265,7 @@ fn transitions_are_timed_once_and_foreign_conditions_are_left_alone() {
         None,
         "nothing happened, so there is nothing to report"
     );
-    case.observed = observed(vec![init_done(), container("web", 0, exited(1))]);
+    case.observed = observed_pod(vec![init_done(), container("web", 0, exited_state(1))]);
     let third = serde_json::to_value(case.status()).unwrap();
     let since = |kind: &str| {
         let conditions = third["conditions"].as_array().unwrap();
@@ -296,7 +302,7 @@ fn running_status_follows_probes_and_hooks() {
     let status_with = |health: Health| {
         let mut web = container("web", 0, running());
         web.health = health;
-        let status = Case::new("Always", vec![container("init", 0, exited(0)), web]).status();
+        let status = Case::new("Always", vec![container("init", 0, exited_state(0)), web]).status();
         let web = status.container_statuses.unwrap().remove(0);
         let waits = web
             .state
@@ -336,10 +342,13 @@ fn running_status_follows_probes_and_hooks() {
 
 #[test]
 fn a_pod_whose_time_is_up_fails_when_its_containers_have_ended() {
-    let told = |state: State| {
+    let told = |state: ObservedState| {
         let mut case = Case::new(
             "Always",
-            vec![container("init", 0, exited(0)), container("web", 0, state)],
+            vec![
+                container("init", 0, exited_state(0)),
+                container("web", 0, state),
+            ],
         );
         case.failed = Some(Waiting::new("DeadlineExceeded", "too long"));
         let status = case.status();
@@ -351,7 +360,7 @@ fn a_pod_whose_time_is_up_fails_when_its_containers_have_ended() {
         Some("DeadlineExceeded".into()),
         Some("too long".into()),
     );
-    assert_eq!(told(exited(137)), failed);
+    assert_eq!(told(exited_state(137)), failed);
 }
 
 #[test]
@@ -383,12 +392,12 @@ fn a_sidecar_initialises_once_it_has_started() {
 
 #[test]
 fn a_pod_is_over_when_its_last_sidecar_has_ended() {
-    let phase = |sidecar: State, code: i32| {
+    let phase = |sidecar: ObservedState, code: i32| {
         let mut case = Case::new(
             "Never",
             vec![
                 container("init", 0, sidecar),
-                container("web", 0, exited(code)),
+                container("web", 0, exited_state(code)),
             ],
         );
         case.pod
@@ -406,7 +415,7 @@ fn a_pod_is_over_when_its_last_sidecar_has_ended() {
         ("Running".into(), "Running".into())
     );
     assert_eq!(
-        (phase(exited(143), 0), phase(exited(143), 1)),
+        (phase(exited_state(143), 0), phase(exited_state(143), 1)),
         ("Succeeded".into(), "Failed".into())
     );
 }
@@ -417,8 +426,8 @@ fn a_containers_own_policy_decides_whether_the_pod_goes_on() {
         let mut case = Case::new(
             "Always",
             vec![
-                container("init", 0, exited(0)),
-                container("web", 0, exited(code)),
+                container("init", 0, exited_state(0)),
+                container("web", 0, exited_state(code)),
             ],
         );
         case.pod.spec.as_mut().unwrap().containers[0].restart_policy = own.map(str::to_owned);
@@ -471,7 +480,10 @@ fn mounts_say_whether_what_is_below_them_can_be_written() {
 
 #[test]
 fn ended_container_shows_why_its_restart_waits() {
-    let mut case = Case::new("Always", vec![init_done(), container("web", 0, exited(1))]);
+    let mut case = Case::new(
+        "Always",
+        vec![init_done(), container("web", 0, exited_state(1))],
+    );
     case.held_up = Some(Waiting::new(
         "ContainerCreating",
         "/data is not a directory",
@@ -483,9 +495,9 @@ fn ended_container_shows_why_its_restart_waits() {
         web(&case).last_state.unwrap().terminated.unwrap().exit_code,
         1
     );
-    case.observed = observed(vec![init_done(), container("web", 0, running())]);
+    case.observed = observed_pod(vec![init_done(), container("web", 0, running())]);
     assert!(web(&case).ready, "one that runs is not disturbed");
-    case.observed = observed(vec![init_done(), container("web", 0, exited(1))]);
+    case.observed = observed_pod(vec![init_done(), container("web", 0, exited_state(1))]);
     case.pod.metadata.deletion_timestamp =
         Some(crate::timestamps::to_api(jiff::Timestamp::UNIX_EPOCH));
     assert!(

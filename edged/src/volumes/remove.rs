@@ -37,17 +37,17 @@ pub(crate) fn remove(directory: &Path) -> Result<(), Error> {
 
 /// Removes the pod's directory. Blocks on the disk.
 pub(crate) fn tear_down(dirs: &Dirs, uid: &str) -> Result<(), Error> {
-    remove(&dirs.pod(checked(uid)?))
+    remove(&dirs.pod(check_uid(uid)?))
 }
 
 /// Removes the pod's volumes, but not termination messages. Blocks on the disk.
 pub(crate) fn remove_volumes(dirs: &Dirs, uid: &str) -> Result<(), Error> {
-    let uid = checked(uid)?;
+    let uid = check_uid(uid)?;
     remove(&dirs.sub_paths(uid))?;
     remove(&dirs.volumes(uid))
 }
 
-fn checked(uid: &str) -> Result<&str, Error> {
+fn check_uid(uid: &str) -> Result<&str, Error> {
     if is_path_component(uid) {
         Ok(uid)
     } else {

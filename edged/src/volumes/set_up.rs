@@ -65,7 +65,10 @@ fn set_up_volume(
     inputs: &Inputs,
     volume: &Volume,
 ) -> Result<(), Error> {
-    if let Some(refused) = fields::refused(Scope::Volume, volume).into_iter().next() {
+    if let Some(refused) = fields::refused_fields(Scope::Volume, volume)
+        .into_iter()
+        .next()
+    {
         return Err(Error::Refused(refused.message));
     }
     let source = VolumeSource::of(volume).ok_or(Error::Unsupported)?;

@@ -110,7 +110,7 @@ impl World {
 }
 
 /// Names in a directory that users see, with what is in them.
-fn seen(dir: &Path) -> BTreeMap<String, String> {
+fn visible_files(dir: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     entries
         .map(|entry| (entry.file_name().into_string().unwrap(), entry.path()))
@@ -131,7 +131,7 @@ fn config_map_files_are_updated_atomically() {
     world.set_up().unwrap();
     let volume = world.volume("configmap");
     assert_eq!(
-        seen(&volume),
+        visible_files(&volume),
         pairs(&[("a.conf", "one"), ("b.conf", "two")])
     );
     let first = fs::read_link(volume.join("..data")).unwrap();
@@ -144,7 +144,7 @@ fn config_map_files_are_updated_atomically() {
     world.config_map(&[("a.conf", "new"), ("c.conf", "three")]);
     world.set_up().unwrap();
     assert_eq!(
-        seen(&volume),
+        visible_files(&volume),
         pairs(&[("a.conf", "new"), ("c.conf", "three")])
     );
     assert!(!volume.join(&first).exists(), "the old content is gone");
@@ -165,7 +165,7 @@ fn files_stay_when_their_object_is_unavailable() {
     );
     world.set_up().unwrap();
     assert_eq!(
-        seen(&world.volume("configmap")),
+        visible_files(&world.volume("configmap")),
         pairs(&[("a.conf", "one"), ("b.conf", "two")])
     );
 }
@@ -281,7 +281,7 @@ fn a_projected_volume_puts_all_sources_together() {
         .insert(("v".into(), "token".into()), Ok("t0k3n".into()));
     world.set_up().unwrap();
     let wanted = pairs(&[("token", "t0k3n"), ("ca.crt", "one"), ("namespace", "n")]);
-    assert_eq!(seen(&world.volume("projected")), wanted);
+    assert_eq!(visible_files(&world.volume("projected")), wanted);
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn an_empty_dir_keeps_its_content_until_the_pod_goes() {
     );
     fs::write(volume.join("x"), "kept").unwrap();
     world.set_up().unwrap();
-    assert_eq!(seen(&volume), pairs(&[("x", "kept")]));
+    assert_eq!(visible_files(&volume), pairs(&[("x", "kept")]));
     tear_down(&world.dirs(), "u-1").unwrap();
     assert!(!world.dirs().pod("u-1").exists());
     tear_down(&world.dirs(), "u-1").unwrap();
@@ -433,7 +433,10 @@ fn a_missing_object_is_left_out_of_a_projection() {
     };
     let world = World::new(sources(true));
     world.set_up().unwrap();
-    assert_eq!(seen(&world.volume("projected")), pairs(&[("a", "one")]));
+    assert_eq!(
+        visible_files(&world.volume("projected")),
+        pairs(&[("a", "one")])
+    );
     assert!(
         World::new(sources(false))
             .set_up()

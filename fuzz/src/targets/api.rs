@@ -160,7 +160,7 @@ pub(super) fn apply(bytes: &[u8]) {
     ]);
 }
 
-pub(super) fn applied() -> Vec<Vec<u8>> {
+pub(super) fn apply_seeds() -> Vec<Vec<u8>> {
     let mut all = corpus::texts(&[
         POD,
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","managedFields":[{"manager":"a","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:containers":{"k:{\"name\":\"main\"}":{".":{},"f:image":{}}}}}}]},"spec":{"containers":[{"name":"main","image":"y"}]}}"#,

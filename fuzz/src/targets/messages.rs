@@ -22,7 +22,7 @@ const LIMIT: usize = 1 << 20;
 
 pub(super) fn json(bytes: &[u8]) {
     if let Ok(message) = wire::json::decode(bytes, LIMIT) {
-        typed(&message);
+        check_types(&message);
         let text = wire::json::encode(&message);
         let again =
             wire::json::decode(text.as_bytes(), usize::MAX).expect("what was encoded is decoded");
@@ -31,7 +31,7 @@ pub(super) fn json(bytes: &[u8]) {
 }
 
 /// Checks that every message keeps its type in both vocabularies.
-fn typed(message: &Message) {
+fn check_types(message: &Message) {
     let _ = needs_ack(message);
     let _ = message.acknowledgement(0);
     let _ = message.content_bytes();
@@ -43,8 +43,8 @@ fn typed(message: &Message) {
     );
 }
 
-pub(super) fn recorded() -> Vec<Vec<u8>> {
-    corpus::recorded()
+pub(super) fn recorded_seeds() -> Vec<Vec<u8>> {
+    corpus::recorded_messages()
 }
 
 pub(super) fn frame(bytes: &[u8]) {
@@ -55,7 +55,7 @@ pub(super) fn frame(bytes: &[u8]) {
         loop {
             match decoder.take() {
                 Ok(Some((message, _))) => {
-                    typed(&message);
+                    check_types(&message);
                     let mut again = Decoder::new(usize::MAX);
                     again.push(&frame::encode(&message));
                     let (same, _) = again.take().expect("a frame").expect("a whole frame");
@@ -68,7 +68,7 @@ pub(super) fn frame(bytes: &[u8]) {
     }
 }
 
-pub(super) fn compressed(bytes: &[u8]) {
+pub(super) fn check_compressed(bytes: &[u8]) {
     let mut decompressor = Decompressor::default();
     let frame = Bytes::copy_from_slice(bytes);
     // Earlier messages may be referred to.
@@ -81,14 +81,14 @@ pub(super) fn compressed(bytes: &[u8]) {
 
 pub(super) fn conversations() -> Vec<Vec<u8>> {
     let mut compressor = Compressor::default();
-    recorded()
+    recorded_seeds()
         .iter()
         .filter_map(|message| compressor.compress(message))
         .collect()
 }
 
 pub(super) fn frames() -> Vec<Vec<u8>> {
-    let messages = recorded()
+    let messages = recorded_seeds()
         .into_iter()
         .filter_map(|bytes| wire::json::decode(&bytes, LIMIT).ok());
     let frames: Vec<Vec<u8>> = messages.map(|message| frame::encode(&message)).collect();
@@ -107,7 +107,7 @@ pub(super) fn application(bytes: &[u8]) {
 }
 
 pub(super) fn applications() -> Vec<Vec<u8>> {
-    let recorded = recorded()
+    let recorded = recorded_seeds()
         .into_iter()
         .filter_map(|bytes| wire::json::decode(&bytes, LIMIT).ok());
     let contents = recorded
@@ -143,7 +143,7 @@ pub(super) fn path(bytes: &[u8]) {
 }
 
 pub(super) fn paths() -> Vec<Vec<u8>> {
-    let recorded = recorded()
+    let recorded = recorded_seeds()
         .into_iter()
         .filter_map(|bytes| wire::json::decode(&bytes, LIMIT).ok());
     let mut paths: Vec<Vec<u8>> = recorded

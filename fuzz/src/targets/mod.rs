@@ -39,9 +39,13 @@ pub fn target(name: &str) -> Result<Target, NoSuchTarget> {
 
 /// All targets.
 pub const TARGETS: [Target; 27] = [
-    decoder("json", messages::json, messages::recorded),
+    decoder("json", messages::json, messages::recorded_seeds),
     decoder("frame", messages::frame, messages::frames),
-    decoder("compression", messages::compressed, messages::conversations),
+    decoder(
+        "compression",
+        messages::check_compressed,
+        messages::conversations,
+    ),
     decoder("application", messages::application, messages::applications),
     decoder("path", messages::path, messages::paths),
     decoder("cri", messages::cri, messages::cri_messages),
@@ -58,7 +62,7 @@ pub const TARGETS: [Target; 27] = [
     decoder("api-yaml", api::yaml, api::yamls),
     decoder("api-protobuf", api::protobuf, api::protobufs),
     decoder("api-patch", api::patch, api::patches),
-    decoder("api-apply", api::apply, api::applied),
+    decoder("api-apply", api::apply, api::apply_seeds),
     decoder("api-query", api::query, api::queries),
     decoder("api-definition", api::definition, api::definitions),
     decoder("mqtt", broker::packets, broker::conversations),

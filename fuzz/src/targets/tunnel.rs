@@ -23,9 +23,9 @@ pub(super) fn frame(bytes: &[u8]) {
         Ok(&frame),
         "a frame is what it was encoded from"
     );
-    if let Some(bytes) = frame.taken() {
+    if let Some(bytes) = frame.window_bytes() {
         assert_eq!(
-            Frame::window(frame.id, bytes).taken(),
+            Frame::window(frame.id, bytes).window_bytes(),
             Some(bytes),
             "a number is what it was encoded from"
         );

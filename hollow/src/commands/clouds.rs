@@ -197,7 +197,7 @@ fn only(
         return Ok(clouds.pop());
     }
     if access.kubeconfig.is_none() {
-        let mut files = environment::listed(std::env::var_os("KUBECONFIG"));
+        let mut files = environment::split_paths(std::env::var_os("KUBECONFIG"));
         if files.is_empty() {
             files.push(WRITTEN.into());
         }

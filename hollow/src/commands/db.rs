@@ -99,7 +99,7 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
     }
     let is_empty = std::fs::metadata(&path).is_ok_and(|file| file.len() == 0);
     let repaired = SqliteStore::repair(&path, seal.as_ref(), &lost_records()).await;
-    let Some(repaired) = repaired.map_err(told)? else {
+    let Some(repaired) = repaired.map_err(explain)? else {
         print_line("OK: nothing to repair");
         return Ok(ExitCode::SUCCESS);
     };
@@ -157,7 +157,7 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
 
 /// Prints the names that are closed because their records were lost.
 async fn closed_names(store: Arc<dyn Store>) -> anyhow::Result<()> {
-    for name in NodeCertificates::new(store).lost().await? {
+    for name in NodeCertificates::new(store).lost_names().await? {
         print_line(&match name.as_str() {
             UNKNOWN => "closed: every name without a record, since the names of lost records are unknown. Their certificates are not \
                         accepted, and no token yields one, until `cloudsim node reset NAME`, or `cloudsim node reset --lost` for all"
@@ -190,6 +190,6 @@ fn keys(place: &DbPlace) -> anyhow::Result<Option<Seal>> {
     seal(place.key_file.as_deref()).context("--key-file cannot be used")
 }
 
-fn told(error: StoreError) -> anyhow::Error {
+fn explain(error: StoreError) -> anyhow::Error {
     anyhow::Error::new(error).context("nothing was changed")
 }

@@ -22,7 +22,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     // Fails before a cloud is started in vain.
-    let manifests = manifests.map_or_else(manifests::embedded, manifests::read)?;
+    let manifests = manifests.map_or_else(manifests::embedded_manifests, manifests::read)?;
     let begun = Instant::now();
     let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
     let own = temporary.path().join("cloudsim.kubeconfig");
@@ -75,10 +75,10 @@ pub(super) async fn run(
     }
     if !once {
         tokio::select! {
-            // Both are cancel-safe: the program ends then.
+            // cancel-safe: the program ends then.
             () = signals.wait() => {}
             // `stop` reports the panic.
-            _ = cloud.panicked() => {}
+            _ = cloud.wait_panicked() => {}
         }
     }
     stop(Some(fleet), cloud, &mut signals).await?;

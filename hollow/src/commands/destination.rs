@@ -18,7 +18,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Returns the files for the entries of `cloudsim up`: the given one, or else those of `$KUBECONFIG`, as for other commands.
 pub(super) fn of(up: &Up, listed: Option<OsString>) -> Destination {
-    let listed = environment::listed(listed);
+    let listed = environment::split_paths(listed);
     let files = match &up.kubeconfig {
         Some(file) => vec![file.clone()],
         None if listed.is_empty() => vec![WRITTEN.into()],

@@ -58,7 +58,7 @@ pub(super) async fn run(up: &Up, records: &Records) -> anyhow::Result<ExitCode> 
     let limit =
         READY_TIMEOUT + READY_TIMEOUT_PER_NODE * u32::try_from(up.nodes).unwrap_or(u32::MAX);
     let failed = tokio::select! {
-        // All are cancel-safe: the process is stopped then.
+        // cancel-safe: the process is stopped then.
         shown = timeout(limit, show(&mut child)) => match shown {
             Ok(()) => None,
             Err(_) => Some(anyhow!("the cloud was not ready within {limit:?}; its log is {}", path.display())),

@@ -13,11 +13,11 @@ use kube::config::{Kubeconfig, KubeconfigError};
 /// # Errors
 /// A file is no kubeconfig, or none of them exists.
 pub(super) fn read() -> Result<Option<Kubeconfig>, KubeconfigError> {
-    merge(&listed(std::env::var_os("KUBECONFIG")))
+    merge(&split_paths(std::env::var_os("KUBECONFIG")))
 }
 
 /// Returns the files of a value of `$KUBECONFIG`.
-pub(super) fn listed(value: Option<OsString>) -> Vec<PathBuf> {
+pub(super) fn split_paths(value: Option<OsString>) -> Vec<PathBuf> {
     value
         .map(|list| Destination::list(&list))
         .unwrap_or_default()

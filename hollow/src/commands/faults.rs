@@ -45,19 +45,19 @@ pub(super) async fn run(
         )?),
     };
     if let FaultsCommand::Set { bad, .. } = &command {
-        given(bad)?;
+        parse_conditions(bad)?;
     }
     let cloud = standalone(access).await?;
     let set = async |whom: &FaultTarget, conditions: Conditions| {
         if let FaultTarget::Node(node) = whom {
-            known(&cloud, node).await?;
+            check_known(&cloud, node).await?;
         }
         cloud
             .ask::<Value>(Method::PUT, &format!("faults/{whom}"), &conditions)
             .await
     };
     let wrong = match command {
-        FaultsCommand::Set { whom, bad } => set(&whom, given(&bad)?).await?,
+        FaultsCommand::Set { whom, bad } => set(&whom, parse_conditions(&bad)?).await?,
         FaultsCommand::Cut { whom } => set(&whom, Conditions::link(Link::Cut)).await?,
         FaultsCommand::HalfOpen { whom } => set(&whom, Conditions::link(Link::HalfOpen)).await?,
         FaultsCommand::Restore { whom } => {
@@ -147,7 +147,7 @@ fn words(value: &Value) -> String {
 }
 
 /// Returns the conditions that were given; none at all would remove those that the link has.
-fn given(bad: &Bad) -> anyhow::Result<Conditions> {
+fn parse_conditions(bad: &Bad) -> anyhow::Result<Conditions> {
     let conditions = bad.conditions();
     if conditions.is_perfect() {
         bail!(
@@ -163,12 +163,12 @@ async fn restorable(cloud: &Remote, node: &str) -> anyhow::Result<()> {
     if active["nodes"].get(node).is_some() {
         Ok(())
     } else {
-        known(cloud, node).await
+        check_known(cloud, node).await
     }
 }
 
 /// Fails for an unknown node: a mistyped name would be a fault that never takes effect.
-async fn known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
+async fn check_known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
     let registered = Api::<Node>::all(cloud.client.clone())
         .list(&ListParams::default())
         .await;
@@ -191,7 +191,7 @@ async fn send(
     node: &str,
     shapes: &[Shape],
 ) -> anyhow::Result<()> {
-    known(cloud, node).await?;
+    check_known(cloud, node).await?;
     if !sessions(cloud)
         .await?
         .sessions

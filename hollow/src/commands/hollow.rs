@@ -61,16 +61,16 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     };
     let mut fleet = tokio::select! {
         started = starting => started?,
-        // Cancel-safe: the program ends then.
+        // cancel-safe: the program ends then.
         () = signals.wait() => return Ok(()),
     };
     let nodes = count(usize::from(options.nodes), "node");
     print_line(&format!("{nodes} started, joining {}", options.join.cloud));
     let links = fleet.nodes().iter().filter_map(HollowNode::link).collect();
     let outcome = tokio::select! {
-        // All are cancel-safe: the program ends then.
+        // cancel-safe: the program ends then.
         () = signals.wait() => Ok(()),
-        ended = select_all(fleet.nodes_mut().iter_mut().map(|node| Box::pin(ended(node, &options.join.token_file)))) => match ended.0 {
+        ended = select_all(fleet.nodes_mut().iter_mut().map(|node| Box::pin(wait_and_rejoin(node, &options.join.token_file)))) => match ended.0 {
             (name, Ok(())) => Err(anyhow!("node {name} has ended")),
             (name, Err(error)) => Err(anyhow::Error::new(error).context(format!("node {name} has given up"))),
         },
@@ -138,7 +138,10 @@ fn settings(options: &Hollow) -> serde_json::Value {
 }
 
 /// Waits until the node's agent ends. A node that was reset or deleted in the cloud joins again, with the token that the file has then.
-async fn ended(node: &mut HollowNode, token_file: &Path) -> (String, Result<(), fleet::Error>) {
+async fn wait_and_rejoin(
+    node: &mut HollowNode,
+    token_file: &Path,
+) -> (String, Result<(), fleet::Error>) {
     let mut failures = Repeated::default();
     let token = async || match token(token_file).await {
         Ok(token) => Some(token),

@@ -73,7 +73,7 @@ async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
     let now = Timestamp::now();
     Ok(Listing {
         document: document(&ready, &sessions, is_complete),
-        tables: vec![table(&ready, (&sessions, is_complete), now)],
+        tables: vec![table(&ready, &sessions, is_complete, now)],
         notes: rivals(&sessions, now),
     })
 }
@@ -134,7 +134,8 @@ fn node_document(name: &str, status: &str, session: Option<&NodeSession>) -> Val
 /// Returns the table for people; without all sessions, it is unknown whether the other nodes are connected.
 fn table(
     ready: &BTreeMap<String, &'static str>,
-    (sessions, is_complete): (&[NodeSession], bool),
+    sessions: &[NodeSession],
+    is_complete: bool,
     now: Timestamp,
 ) -> Rows {
     let row = |(name, (status, session)): (&str, (&str, Option<&NodeSession>))| Row {
@@ -275,7 +276,7 @@ mod tests {
             cells.collect()
         };
         assert_eq!(
-            lines(table(&ready, (&sessions, true), now)),
+            lines(table(&ready, &sessions, true, now)),
             [
                 "edge-1 Ready yes 3m 192.0.2.7:4711 3 WebSocket 2 12 (34 kB) 5 (678 B)",
                 "edge-2 Unregistered yes 3m 192.0.2.7:4711 3 QUIC 2 12 (34 kB) 5 (678 B)",
@@ -283,7 +284,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            lines(table(&ready, (&[], false), now))[0],
+            lines(table(&ready, &[], false, now))[0],
             "edge-1 Ready unknown - - - - - - -"
         );
         assert_eq!(document(&ready, &[], false)["sessionsComplete"], false);

@@ -7,7 +7,7 @@ use cloudsim::kubeconfig::Entries;
 /// Returns an absolute path, quoted if a shell would otherwise misread it.
 pub(super) fn path(path: &Path) -> String {
     let absolute = std::path::absolute(path);
-    quoted(&absolute.as_deref().unwrap_or(path).to_string_lossy())
+    quote(&absolute.as_deref().unwrap_or(path).to_string_lossy())
 }
 
 /// Returns the shell word for this program.
@@ -46,10 +46,7 @@ pub(super) fn access(entries: &Entries) -> String {
     let file = path(entries.file());
     match entries.is_current() {
         true => format!("--kubeconfig {file}"),
-        false => format!(
-            "--kubeconfig {file} --context {}",
-            quoted(entries.context())
-        ),
+        false => format!("--kubeconfig {file} --context {}", quote(entries.context())),
     }
 }
 
@@ -59,13 +56,13 @@ pub(super) fn for_kubectl(entries: &Entries) -> Vec<String> {
     if !entries.is_current() {
         lines.push(format!(
             "kubectl config use-context {}",
-            quoted(entries.context())
+            quote(entries.context())
         ));
     }
     lines
 }
 
-fn quoted(word: &str) -> String {
+fn quote(word: &str) -> String {
     // Quoting fails only for NUL bytes, which a path cannot contain.
     shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into)
 }

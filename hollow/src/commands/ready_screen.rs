@@ -37,7 +37,7 @@ pub(super) fn lines(up: &Up, reach: &Reach, api: &str, cloud: &Cloud, took: Dura
         if let Some(at) = at {
             lines.push(Line::Value(
                 label,
-                format!("{scheme}://{}", reach.shown(at)),
+                format!("{scheme}://{}", reach.display_address(at)),
             ));
         }
     }
@@ -47,7 +47,7 @@ pub(super) fn lines(up: &Up, reach: &Reach, api: &str, cloud: &Cloud, took: Dura
         } else {
             "https"
         };
-        let url = format!("{scheme}://{}", reach.shown(router));
+        let url = format!("{scheme}://{}", reach.display_address(router));
         lines.push(Line::Value("Router", url));
     }
     lines.push(Line::Blank);

@@ -1,6 +1,6 @@
 //! `cloudsim roles`: prints, as manifests, the rights that a cloud needs in an existing cluster.
 
-use cloudsim::{Rules, pki::NAMESPACE};
+use cloudsim::{RequiredRules, pki::NAMESPACE};
 use k8s_openapi::{
     api::{
         core::v1::{Namespace, ServiceAccount},
@@ -25,7 +25,7 @@ pub(super) fn run(makes_crds: bool) -> anyhow::Result<()> {
 }
 
 fn documents(makes_crds: bool) -> anyhow::Result<Vec<String>> {
-    let rules = Rules::of_this_version()?;
+    let rules = RequiredRules::of_this_version()?;
     let mut everywhere = rules.cluster;
     if makes_crds {
         everywhere.extend(rules.crds);
@@ -38,30 +38,30 @@ fn documents(makes_crds: bool) -> anyhow::Result<Vec<String>> {
     }]);
     let mut all = vec![
         document(&Namespace {
-            metadata: named(NAMESPACE, None),
+            metadata: object_meta(NAMESPACE, None),
             ..Namespace::default()
         })?,
         document(&ServiceAccount {
-            metadata: named(NAME, Some(NAMESPACE)),
+            metadata: object_meta(NAME, Some(NAMESPACE)),
             ..ServiceAccount::default()
         })?,
         document(&ClusterRole {
-            metadata: named(NAME, None),
+            metadata: object_meta(NAME, None),
             rules: Some(everywhere),
             ..ClusterRole::default()
         })?,
         document(&ClusterRoleBinding {
-            metadata: named(NAME, None),
+            metadata: object_meta(NAME, None),
             role_ref: role("ClusterRole"),
             subjects: subjects.clone(),
         })?,
     ];
     for (namespace, rules) in rules.namespaces {
         all.push(document(&Role {
-            metadata: named(NAME, Some(&namespace)),
+            metadata: object_meta(NAME, Some(&namespace)),
             rules: Some(rules),
         })?);
-        let metadata = named(NAME, Some(&namespace));
+        let metadata = object_meta(NAME, Some(&namespace));
         all.push(document(&RoleBinding {
             metadata,
             role_ref: role("Role"),
@@ -71,7 +71,7 @@ fn documents(makes_crds: bool) -> anyhow::Result<Vec<String>> {
     Ok(all)
 }
 
-fn named(name: &str, namespace: Option<&str>) -> ObjectMeta {
+fn object_meta(name: &str, namespace: Option<&str>) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace: namespace.map(str::to_owned),

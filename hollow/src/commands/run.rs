@@ -52,7 +52,10 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
             )
         })?;
     }
-    let passed = outcomes.iter().filter(|outcome| outcome.passed()).count();
+    let passed = outcomes
+        .iter()
+        .filter(|outcome| outcome.is_passed())
+        .count();
     print_line(&format!(
         "{passed} of {} passed",
         count(outcomes.len(), "scenario")

@@ -119,14 +119,15 @@ impl RunningCloud {
 
     /// Reports whether its entries are in this kubeconfig, under this name if one is given.
     pub(super) fn is_of(&self, kubeconfig: Option<&Path>, context: Option<&str>) -> bool {
-        let same_file =
-            |file: &Path| self.kubeconfig.as_deref().map(resolved) == Some(resolved(file));
+        let same_file = |file: &Path| {
+            self.kubeconfig.as_deref().map(canonical_path) == Some(canonical_path(file))
+        };
         kubeconfig.is_none_or(same_file)
             && context.is_none_or(|context| self.context.as_deref() == Some(context))
     }
 }
 
-fn resolved(file: &Path) -> PathBuf {
+fn canonical_path(file: &Path) -> PathBuf {
     file.canonicalize()
         .or_else(|_| std::path::absolute(file))
         .unwrap_or_else(|_| file.to_owned())

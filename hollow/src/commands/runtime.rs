@@ -25,9 +25,9 @@ pub(super) async fn run(socket: &Path, root: Option<PathBuf>) -> anyhow::Result<
     ));
     let serving = tokio::spawn(serving);
     tokio::select! {
-        // Both are cancel-safe: they only wait.
+        // cancel-safe: they only wait.
         _ = signals.wait() => {}
-        panicked = runtime.panicked() => return Err(panicked.into()),
+        panicked = runtime.wait_panicked() => return Err(panicked.into()),
     }
     shutdown.cancel();
     Ok(serving.await??)

@@ -89,19 +89,19 @@ impl Screen {
     fn line(self, line: &Line) -> String {
         // Parts of a line may come from nodes and files.
         match line {
-            Line::Title(text) => self.coloured(GREEN, &printable(text)),
+            Line::Title(text) => self.color(GREEN, &printable(text)),
             Line::Value(label, value) => {
-                let label = self.coloured(DIM, &format!("{label:<LABEL$}"));
+                let label = self.color(DIM, &format!("{label:<LABEL$}"));
                 format!("  {label} {}", printable(value))
             }
             Line::Text(text) => format!("  {}", printable(text)),
-            Line::Command(text) => format!("    {}", self.coloured(BOLD, &printable(text))),
-            Line::Note(text) => format!("  {}", self.coloured(DIM, &printable(text))),
+            Line::Command(text) => format!("    {}", self.color(BOLD, &printable(text))),
+            Line::Note(text) => format!("  {}", self.color(DIM, &printable(text))),
             Line::Blank => String::new(),
         }
     }
 
-    fn coloured(self, colour: &str, text: &str) -> String {
+    fn color(self, colour: &str, text: &str) -> String {
         match self.is_coloured {
             true => format!("{colour}{text}{RESET}"),
             false => text.to_owned(),
@@ -139,7 +139,7 @@ impl Screen {
                 begun.elapsed().as_secs()
             );
             show(&match self.is_live {
-                true => format!("{ERASE}{}", self.coloured(DIM, &text)),
+                true => format!("{ERASE}{}", self.color(DIM, &text)),
                 false => format!("{text}\n"),
             });
             let interval = if self.is_live {

@@ -92,11 +92,11 @@ impl Run {
             tempfile::tempdir().context("there is no temporary directory for the nodes")?;
         let mut fleet = None;
         let nodes_ready = tokio::select! {
-            // All are cancel-safe: the program ends then.
+            // cancel-safe: the program ends then.
             started = start_nodes(&self.up, self.screen, (&cloud, temporary.path()), &mut fleet) => Some(started),
             () = self.signals.wait() => None,
             // `stop` reports the panic.
-            _ = cloud.panicked() => None,
+            _ = cloud.wait_panicked() => None,
         };
         let ended = match nodes_ready {
             Some(Ok(())) => self.serve(&cloud, fleet.as_mut()).await,
@@ -127,7 +127,7 @@ impl Run {
         let starting = Box::pin(Cloud::start(options));
         tokio::select! {
             started = self.screen.wait(|| step.clone(), starting) => Ok(Some(started?)),
-            // Both are cancel-safe: the program ends then.
+            // cancel-safe: the program ends then.
             () = self.signals.wait() => Ok(None),
         }
     }
@@ -135,7 +135,7 @@ impl Run {
     /// Shows that the cloud is ready, and waits for its end.
     async fn serve(&mut self, cloud: &Cloud, fleet: Option<&mut Fleet>) -> anyhow::Result<()> {
         let api = match cloud.addresses().api {
-            Some(api) => format!("https://{}", self.reach.shown(api)),
+            Some(api) => format!("https://{}", self.reach.display_address(api)),
             None => self.cluster_url.clone(),
         };
         let took = self.begun.elapsed();
@@ -152,11 +152,11 @@ impl Run {
             }
         };
         tokio::select! {
-            // All are cancel-safe: the program ends then.
+            // cancel-safe: the program ends then.
             () = self.signals.wait() => {}
             () = rejoin => {}
             // `stop` reports the panic.
-            _ = cloud.panicked() => {}
+            _ = cloud.wait_panicked() => {}
         }
         Ok(())
     }

@@ -46,9 +46,12 @@ pub(super) async fn look(steps: &Steps<'_>, pod: &Pod) -> anyhow::Result<Vec<(St
     }
     seen.push((
         "config as environment".to_owned(),
-        listed(expected.environment.keys()),
+        format_list(expected.environment.keys()),
     ));
-    seen.push(("config as files".to_owned(), listed(expected.files.keys())));
+    seen.push((
+        "config as files".to_owned(),
+        format_list(expected.files.keys()),
+    ));
     if let Inside::Api { pods, name } = &container {
         let parameters = LogParams {
             tail_lines: Some(1),
@@ -106,7 +109,7 @@ impl<'a> Inside<'a> {
     }
 }
 
-fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {
+fn format_list<'a>(names: impl Iterator<Item = &'a String>) -> String {
     names.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 

@@ -102,7 +102,7 @@ pub(super) async fn apply(
 }
 
 /// Returns the manifests in the program.
-pub(crate) fn embedded() -> anyhow::Result<Vec<DynamicObject>> {
+pub(crate) fn embedded_manifests() -> anyhow::Result<Vec<DynamicObject>> {
     EMBEDDED
         .into_iter()
         .map(|(name, text)| parse(Path::new(name), text))
@@ -169,7 +169,10 @@ mod tests {
             });
             serde_json::to_value(objects).unwrap()
         };
-        assert_eq!(named(embedded().unwrap()), named(read(&directory).unwrap()));
+        assert_eq!(
+            named(embedded_manifests().unwrap()),
+            named(read(&directory).unwrap())
+        );
     }
 
     /// `kubectl apply -f examples/` applies files by name: a pod that starts before its Secret exists gets a warning event.

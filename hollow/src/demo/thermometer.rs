@@ -33,7 +33,7 @@ impl Running {
     }
 
     /// Waits until the mapper fails, and returns why.
-    pub(super) async fn failed(&mut self) -> String {
+    pub(super) async fn wait_failed(&mut self) -> String {
         match (&mut self.task).await {
             Ok(Err(error)) => error.to_string(),
             Ok(Ok(())) => "it has ended".to_owned(),

@@ -22,10 +22,10 @@ pub(super) async fn watch(
 ) -> anyhow::Result<Vec<(String, String)>> {
     let mut mapper = Running::on(steps.node)?;
     tokio::select! {
-        // Cancel-safe: the demo ends with either branch.
+        // cancel-safe: the demo ends with either branch.
         seen = follow(steps, device) => seen,
-        // Cancel-safe, too.
-        why = mapper.failed() => bail!("the device's mapper stopped: {why}"),
+        // cancel-safe: as above
+        why = mapper.wait_failed() => bail!("the device's mapper stopped: {why}"),
     }
 }
 
@@ -34,10 +34,10 @@ async fn follow(steps: &Steps<'_>, device: &Device) -> anyhow::Result<Vec<(Strin
     let statuses = Api::<DeviceStatus>::namespaced(steps.client.clone(), &namespace);
     let first = steps
         .wait(statuses.clone(), &name, "reported", |it| {
-            reported(it, FOLLOWS).is_some()
+            reported_value(it, FOLLOWS).is_some()
         })
         .await?;
-    let first = reported(&first, FOLLOWS).unwrap_or_default();
+    let first = reported_value(&first, FOLLOWS).unwrap_or_default();
     (steps.progress)(&format!(
         "device {name} is online, and reports {FOLLOWS} {first}"
     ));
@@ -56,7 +56,8 @@ async fn follow(steps: &Steps<'_>, device: &Device) -> anyhow::Result<Vec<(Strin
         .await?;
     (steps.progress)(&format!("{target} of {name} set to {value}"));
 
-    let arrived = |status: &DeviceStatus| reported(status, TARGET.0).as_deref() == Some(TARGET.1);
+    let arrived =
+        |status: &DeviceStatus| reported_value(status, TARGET.0).as_deref() == Some(TARGET.1);
     let last = steps.wait(statuses, &name, "as wanted", arrived).await?;
     (steps.progress)(&format!("{target} of {name} is {value}"));
     let state = last
@@ -74,7 +75,7 @@ async fn follow(steps: &Steps<'_>, device: &Device) -> anyhow::Result<Vec<(Strin
 }
 
 /// Returns the reported value of a property.
-fn reported(status: &DeviceStatus, name: &str) -> Option<String> {
+fn reported_value(status: &DeviceStatus, name: &str) -> Option<String> {
     let twins = status.status.as_ref()?.twins.iter();
     let mut named = twins.filter(|twin| twin.property_name.as_deref() == Some(name));
     named.find_map(|twin| Some(twin.reported.as_ref()?.value.clone()))

@@ -32,19 +32,19 @@ impl Endpoints {
 
 impl From<Addresses> for Endpoints {
     fn from(addresses: Addresses) -> Self {
-        let at = |address: SocketAddr| SocketAddr::new(dialed(address.ip()), address.port());
+        let at = |address: SocketAddr| SocketAddr::new(dial_address(address.ip()), address.port());
         Self {
             https: at(addresses.https).to_string(),
             websocket: at(addresses.websocket).to_string(),
             tunnel: addresses.tunnel.map(|tunnel| at(tunnel).to_string()),
-            node_ip: dialed(addresses.websocket.ip()),
+            node_ip: dial_address(addresses.websocket.ip()),
         }
     }
 }
 
 /// Returns the address by which this process reaches a server of its own that listens at `address`: a server at all addresses is at that
 /// of the loopback interface, too.
-pub(crate) fn dialed(address: IpAddr) -> IpAddr {
+pub(crate) fn dial_address(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),

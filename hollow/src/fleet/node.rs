@@ -10,7 +10,7 @@ use std::{
 };
 
 use agent::{
-    app::{self, App, Parts},
+    app::{self, AgentParts, App},
     config::{self, Config, DatabaseKeys, Secret},
     eventbus::Bus,
     metamanager::BoundAddress,
@@ -159,7 +159,7 @@ impl HollowNode {
             }
             None => None,
         };
-        let parts = Parts {
+        let parts = AgentParts {
             runtime: self.runtime.channel(),
             store,
             signals: self.signals.clone(),
@@ -176,7 +176,7 @@ impl HollowNode {
         let running = async move {
             let ended = tokio::select! {
                 ended = app.run() => ended.map_err(Error::from),
-                panicked = runtime.panicked() => {
+                panicked = runtime.wait_panicked() => {
                     stop.cancel();
                     Err(panicked.into())
                 }
@@ -220,7 +220,7 @@ impl HollowNode {
     }
 
     /// Waits until the agent ends on its own, and returns why it failed.
-    pub async fn ended(&mut self) -> Result<(), Error> {
+    pub async fn wait_ended(&mut self) -> Result<(), Error> {
         let Some(agent) = &mut self.agent else {
             return Ok(());
         };
@@ -242,7 +242,7 @@ impl HollowNode {
         if timeout(LAST_CALL, &mut agent.running).await.is_err() {
             agent.running.abort();
         }
-        released(agent.store).await;
+        wait_released(agent.store).await;
     }
 
     /// Ends the agent at once, as a power cut does: nothing is finished, and nobody is notified.
@@ -254,7 +254,7 @@ impl HollowNode {
         let _ = agent.running.await;
         // This ends what runs beside the agent's modules, such as image pulls.
         agent.shutdown.cancel();
-        released(agent.store).await;
+        wait_released(agent.store).await;
     }
 }
 
@@ -275,7 +275,7 @@ async fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// Waits until nobody uses the store any more: a new agent must be its only user.
-async fn released(store: Option<Weak<SqliteStore>>) {
+async fn wait_released(store: Option<Weak<SqliteStore>>) {
     let Some(store) = store else { return };
     let unused = async {
         while store.strong_count() > 0 {
@@ -384,7 +384,7 @@ mod tests {
         node.runtime
             .tasks()
             .fail("the clock of a simulated runtime", "on purpose".into());
-        let error = within("the end of the node", node.ended())
+        let error = within("the end of the node", node.wait_ended())
             .await
             .unwrap_err();
         assert!(

@@ -85,13 +85,13 @@ impl Fleet {
             READY_TIMEOUT + READY_TIMEOUT_PER_NODE * u32::try_from(seen.len()).unwrap_or(u32::MAX);
         let all_ready = async {
             // A Node that was stored is Ready before its agent is connected.
-            try_join(connected(links), watch_nodes(client, &mut seen, count))
+            try_join(wait_connected(links), watch_nodes(client, &mut seen, count))
                 .await
                 .map(drop)
         };
-        let ended = select_all(self.nodes.iter_mut().map(|node| Box::pin(ended(node))));
+        let ended = select_all(self.nodes.iter_mut().map(|node| Box::pin(wait_ended(node))));
         let is_ready = tokio::select! {
-            // Both are cancel-safe: what is seen of a Node stays in `seen`.
+            // cancel-safe: what is seen of a Node stays in `seen`.
             is_ready = timeout(limit, all_ready) => is_ready,
             ((node, ended), _, _) = ended => return Err(NotReady::Stopped { node, source: ended.err() }),
         };
@@ -130,16 +130,16 @@ impl Fleet {
     }
 }
 
-/// Waits until all agents are connected. The watch of one that has ended is closed, which [`ended`] reports.
-async fn connected(links: Vec<watch::Receiver<Link>>) -> Result<(), NotReady> {
+/// Waits until all agents are connected. The watch of one that has ended is closed, which [`wait_ended`] reports.
+async fn wait_connected(links: Vec<watch::Receiver<Link>>) -> Result<(), NotReady> {
     for mut link in links {
         let _ = link.wait_for(|link| *link != Link::Down).await;
     }
     Ok(())
 }
 
-async fn ended(node: &mut HollowNode) -> (String, Result<(), Error>) {
-    let ended = node.ended().await;
+async fn wait_ended(node: &mut HollowNode) -> (String, Result<(), Error>) {
+    let ended = node.wait_ended().await;
     (node.name.clone(), ended)
 }
 

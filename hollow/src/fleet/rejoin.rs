@@ -53,7 +53,7 @@ impl HollowNode {
                 self.config().clone(),
             );
             let token = tokio::select! {
-                ended = self.ended() => return ended,
+                ended = self.wait_ended() => return ended,
                 token = token_when_freed(link.as_ref(), &directory, config, &mut token) => token,
             };
             info!(node = self.name, "certificate revoked; joining again");

@@ -39,7 +39,7 @@ impl Calls {
     }
 
     /// Counts a call, whose path is `/runtime.v1.<Service>/<Call>`, and returns the failure that was ordered for it.
-    fn arrived(&self, path: &str) -> Option<Status> {
+    fn count_call(&self, path: &str) -> Option<Status> {
         let rpc = path.rsplit('/').next().unwrap_or_default();
         let mut ledger = self.0.lock();
         if let Some(count) = ledger.counts.get_mut(rpc) {
@@ -82,7 +82,7 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        match self.calls.arrived(request.uri().path()) {
+        match self.calls.count_call(request.uri().path()) {
             Some(status) => Either::Left(ready(Ok(status.into_http()))),
             None => Either::Right(self.inner.call(request)),
         }
@@ -100,13 +100,13 @@ mod tests {
         calls.fail_next("PullImage", Status::unknown("two"));
         assert!(
             calls
-                .arrived("/runtime.v1.ImageService/ListImages")
+                .count_call("/runtime.v1.ImageService/ListImages")
                 .is_none()
         );
         let said: Vec<_> = (0..3)
             .map(|_| {
                 calls
-                    .arrived("/runtime.v1.ImageService/PullImage")
+                    .count_call("/runtime.v1.ImageService/PullImage")
                     .map(|s| s.message().to_owned())
             })
             .collect();
@@ -125,7 +125,7 @@ mod tests {
     fn invented_calls_do_not_fill_the_memory() {
         let calls = Calls::default();
         for n in 0..1000 {
-            assert!(calls.arrived(&format!("/x/{n}")).is_none());
+            assert!(calls.count_call(&format!("/x/{n}")).is_none());
         }
         assert_eq!(calls.0.lock().counts.len(), MAX_NAMES);
     }

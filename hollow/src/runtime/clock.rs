@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{core::Core, state::State};
+use super::{core::Core, state::RuntimeState};
 
 /// Starts the clock of a runtime.
 pub(super) fn start(core: &Arc<Core>) {
@@ -25,13 +25,13 @@ async fn run(core: Weak<Core>, deadline_changed: Arc<Notify>, end: CancellationT
                 None => std::future::pending().await,
             }
         };
-        // All three are cancel-safe; `Notify` keeps a notification that comes while we are elsewhere.
+        // cancel-safe: `Notify` keeps a notification that comes while we are elsewhere.
         tokio::select! {
             () = end.cancelled() => return,
             () = deadline_changed.notified() => {}
             () = deadline => {
                 let Some(core) = core.upgrade() else { return };
-                core.change(State::advance);
+                core.change(RuntimeState::advance);
             }
         }
     }

@@ -16,7 +16,7 @@ use super::{
     files::ContainerFiles,
     options::Options,
     persist::Store,
-    state::{Nanos, State},
+    state::{Nanos, RuntimeState},
     streaming::endpoint::Endpoint,
 };
 
@@ -43,7 +43,7 @@ pub(super) struct Core {
 }
 
 struct Shared {
-    state: State,
+    state: RuntimeState,
     subscribers: Subscribers,
 }
 
@@ -53,7 +53,7 @@ impl Core {
         let store = options.root.as_deref().map(Store::open).transpose()?;
         let mut state = match &store {
             Some(store) => store.load()?,
-            None => State::default(),
+            None => RuntimeState::default(),
         };
         state.set_pod_cidr(options.pod_cidr);
         let end = CancellationToken::new();
@@ -86,18 +86,18 @@ impl Core {
         Arc::clone(&self.deadline_changed)
     }
 
-    pub(super) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+    pub(super) fn read<T>(&self, read: impl FnOnce(&RuntimeState) -> T) -> T {
         read(&self.shared.lock().state)
     }
 
     /// Reads the state like [`Self::read`], and passes the current time too.
-    pub(super) fn with_state<T>(&self, read: impl FnOnce(&State, Nanos) -> T) -> T {
+    pub(super) fn with_state<T>(&self, read: impl FnOnce(&RuntimeState, Nanos) -> T) -> T {
         self.read(|state| read(state, now()))
     }
 
     /// Changes the state. The lock is held while the changed records (about a kilobyte each) are written: their order on disk is the
     /// order of the changes, and whatever was answered is recorded.
-    pub(super) fn change<T>(&self, act: impl FnOnce(&mut State, Nanos) -> T) -> T {
+    pub(super) fn change<T>(&self, act: impl FnOnce(&mut RuntimeState, Nanos) -> T) -> T {
         let mut shared = self.shared.lock();
         let Shared { state, subscribers } = &mut *shared;
         let result = act(state, now());
@@ -137,7 +137,7 @@ impl Core {
 
     /// Returns the time until the next container ends by itself.
     pub(super) fn time_to_deadline(&self) -> Option<Duration> {
-        let deadline = self.read(State::next_deadline)?;
+        let deadline = self.read(RuntimeState::next_deadline)?;
         Some(Duration::from_nanos(
             u64::try_from(deadline.saturating_sub(now())).unwrap_or(0),
         ))

@@ -88,7 +88,7 @@ pub(super) async fn run(
         () = timeout => Err(Status::deadline_exceeded(format!(
             "failed to exec in container: timeout {:?} exceeded", limit.unwrap_or_default()
         ))),
-        () = ended(Arc::downgrade(core), id) => Err(Status::unknown(format!("container {id:?} has ended"))),
+        () = wait_ended(Arc::downgrade(core), id) => Err(Status::unknown(format!("container {id:?} has ended"))),
     }
 }
 
@@ -102,7 +102,7 @@ async fn collect(mut chunks: mpsc::Receiver<Bytes>) -> Bytes {
 }
 
 /// Waits until a container does not run (any more), without keeping the runtime alive.
-pub(super) async fn ended(core: Weak<Core>, id: &str) {
+pub(super) async fn wait_ended(core: Weak<Core>, id: &str) {
     let Some(mut changes) = core.upgrade().map(|core| core.changes()) else {
         return;
     };

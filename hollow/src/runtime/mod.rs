@@ -86,9 +86,9 @@ impl SimRuntime {
     }
 
     /// Waits until the runtime's clock panics; from then on containers do not end in time.
-    pub async fn panicked(&self) -> TaskPanicked {
+    pub async fn wait_panicked(&self) -> TaskPanicked {
         let tasks = self.core.tasks.clone();
-        tasks.panicked().await
+        tasks.wait_panicked().await
     }
 
     /// Returns the tasks that run as long as the runtime.

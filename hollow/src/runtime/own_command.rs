@@ -13,7 +13,7 @@ use super::{
     command::{self, Channels, Inside},
     core::Core,
     exec, files,
-    state::State,
+    state::RuntimeState,
 };
 
 /// The longest line of a log record; the rest goes into the next record.
@@ -21,7 +21,7 @@ const MAX_LINE: usize = 16 * 1024;
 
 /// Starts again the commands of the containers of a restored runtime: what they had done is forgotten.
 pub(super) fn start_all(core: &Arc<Core>) {
-    for id in core.read(State::running_ids) {
+    for id in core.read(RuntimeState::running_ids) {
         start(core, &id);
     }
 }
@@ -65,7 +65,7 @@ pub(super) fn start(core: &Arc<Core>, id: &str) {
                 let code = outcome.unwrap_or(127);
                 core.change(|state, now| state.crash(&id, code, now));
             },
-            () = exec::ended(core.clone(), &id) => {}
+            () = exec::wait_ended(core.clone(), &id) => {}
         }
         if let Some(core) = core.upgrade() {
             core.attached.remove(&id);

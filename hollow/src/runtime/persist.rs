@@ -16,7 +16,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     error::Error,
-    state::{Changes, State},
+    state::{Changes, RuntimeState},
 };
 
 const SANDBOXES: &str = "sandboxes";
@@ -37,9 +37,9 @@ impl Store {
         Ok(Self { root: root.into() })
     }
 
-    pub(super) fn load(&self) -> Result<State, Error> {
+    pub(super) fn load(&self) -> Result<RuntimeState, Error> {
         let images = read(&self.root.join(IMAGES))?.unwrap_or_default();
-        Ok(State::restore(
+        Ok(RuntimeState::restore(
             self.read_all(SANDBOXES)?,
             self.read_all(CONTAINERS)?,
             images,
@@ -47,7 +47,7 @@ impl Store {
     }
 
     /// Writes changed records. A change that cannot be recorded is logged and lost at the next restart, but it has happened.
-    pub(super) fn save(&self, state: &State, changes: &Changes) {
+    pub(super) fn save(&self, state: &RuntimeState, changes: &Changes) {
         // Containers are removed before sandboxes: an interrupted removal leaves no container without its sandbox.
         self.save_each(CONTAINERS, &changes.containers, |id| {
             state.container(id).ok()

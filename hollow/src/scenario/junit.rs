@@ -29,8 +29,8 @@ pub fn junit(outcomes: &[Outcome]) -> String {
         let _ = writeln!(
             text,
             "  <testsuite name=\"{}\" file=\"{}\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" time=\"{time:.3}\">",
-            escaped(&outcome.name),
-            escaped(&outcome.file),
+            escape(&outcome.name),
+            escape(&outcome.file),
             outcome.steps.len(),
         );
         outcome
@@ -47,9 +47,9 @@ fn case(text: &mut String, outcome: &Outcome, step: &StepOutcome) {
     let _ = write!(
         text,
         "    <testcase classname=\"{}\" name=\"{}\" file=\"{}\" line=\"{}\" time=\"{:.3}\"",
-        escaped(&outcome.name),
-        escaped(&step.title),
-        escaped(&outcome.file),
+        escape(&outcome.name),
+        escape(&step.title),
+        escape(&outcome.file),
         step.line,
         step.took.as_secs_f64(),
     );
@@ -57,13 +57,13 @@ fn case(text: &mut String, outcome: &Outcome, step: &StepOutcome) {
         Verdict::Passed => writeln!(text, "/>"),
         Verdict::Skipped => writeln!(text, "><skipped/></testcase>"),
         Verdict::Failed(why) => {
-            writeln!(text, "><failure message=\"{}\"/></testcase>", escaped(why))
+            writeln!(text, "><failure message=\"{}\"/></testcase>", escape(why))
         }
     };
 }
 
 /// Escapes a text for XML; characters that XML cannot contain become question marks.
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

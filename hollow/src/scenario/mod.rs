@@ -58,7 +58,7 @@ pub enum Verdict {
 
 impl Outcome {
     /// Reports whether all steps succeeded.
-    pub fn passed(&self) -> bool {
+    pub fn is_passed(&self) -> bool {
         self.steps
             .iter()
             .all(|step| step.verdict == Verdict::Passed)

@@ -48,7 +48,7 @@ fn a_file_says_what_happens_in_which_line() {
 }
 
 /// Returns the error for the good file with one line changed.
-fn said(old: &str, new: &str) -> String {
+fn scenario_error(old: &str, new: &str) -> String {
     assert!(GOOD.contains(old), "{old}");
     Scenario::read(&GOOD.replace(old, new))
         .unwrap_err()
@@ -74,7 +74,14 @@ fn what_is_wrong_is_said_with_its_line_and_the_cure() {
     ];
     let all: Vec<String> = rows
         .iter()
-        .map(|(old, new)| format!("{} → {}\n  {}", old.trim(), new.trim(), said(old, new)))
+        .map(|(old, new)| {
+            format!(
+                "{} → {}\n  {}",
+                old.trim(),
+                new.trim(),
+                scenario_error(old, new)
+            )
+        })
         .collect();
     insta::assert_snapshot!(all.join("\n"));
 }

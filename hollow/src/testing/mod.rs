@@ -248,7 +248,7 @@ pub struct RunningMapper {
 
 impl RunningMapper {
     /// Waits until the mapper fails, and returns why.
-    pub async fn failed(&mut self) -> Option<mapper::RunError> {
+    pub async fn wait_failed(&mut self) -> Option<mapper::RunError> {
         (&mut self.task).await.ok()?.err()
     }
 }

@@ -35,7 +35,7 @@ fn docs(file: &str) -> String {
 }
 
 /// Reads the table of the documentation.
-fn documented() -> BTreeMap<String, Family> {
+fn documented_families() -> BTreeMap<String, Family> {
     let mut families = BTreeMap::new();
     for line in docs("metrics-cloudsim.md").lines() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -93,7 +93,7 @@ fn samples(text: &str) -> Vec<Sample> {
 }
 
 /// Parses the served metrics.
-fn served(text: &str) -> BTreeMap<String, Family> {
+fn served_families(text: &str) -> BTreeMap<String, Family> {
     let all = samples(text);
     let types = text
         .lines()
@@ -181,7 +181,7 @@ async fn what_is_served_is_what_is_documented_and_follows_what_happens() {
     pods.list(&ListParams::default()).await.unwrap();
     let text = scrape(&client).await;
 
-    let (documented, served) = (documented(), served(&text));
+    let (documented, served) = (documented_families(), served_families(&text));
     for (name, family) in &served {
         let wanted = documented
             .get(name)
@@ -338,7 +338,7 @@ async fn what_is_served_is_what_is_documented_and_follows_what_happens() {
 #[test]
 fn the_dashboard_asks_for_what_there_is_and_shows_all_of_it() {
     let dashboard: Value = serde_json::from_str(&docs("grafana-dashboard-cloudsim.json")).unwrap();
-    let documented = documented();
+    let documented = documented_families();
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let mut shown = BTreeSet::new();
     let targets = dashboard["panels"]

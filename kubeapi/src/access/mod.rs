@@ -42,12 +42,15 @@ pub fn authorize_master(parts: &Parts, place: &RequestPath) -> Result<Identity, 
     if caller.is_master() {
         Ok(caller)
     } else {
-        Err(StatusError::denied(&caller.user, &wanted(parts, place)))
+        Err(StatusError::denied(
+            &caller.user,
+            &request_attributes(parts, place),
+        ))
     }
 }
 
 /// Returns the attributes of a request for the authorizer.
-pub fn wanted(parts: &Parts, place: &RequestPath) -> Attributes {
+pub fn request_attributes(parts: &Parts, place: &RequestPath) -> Attributes {
     match place {
         RequestPath::Objects(target) => Attributes::of_objects(verb(parts, target), target),
         RequestPath::Review(review, namespace) => Attributes {

@@ -33,7 +33,7 @@ pub fn allows(rule: &Value, wanted: &Attributes) -> bool {
 
 /// Reports whether `rule` (a `PolicyRule`) allows `verb` on objects of `group`: of `resource`, such as `pods` or `pods/status`, and
 /// `name`, which is empty for collections. For services that evaluate rules of an API server.
-pub fn rule_allows(rule: &Value, verb: &str, group: &str, (resource, name): (&str, &str)) -> bool {
+pub fn rule_allows(rule: &Value, verb: &str, group: &str, resource: &str, name: &str) -> bool {
     let text = str::to_owned;
     let (verb, group, resource, name) = (text(verb), text(group), text(resource), text(name));
     allows(
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    fn wanted(verb: &str, group: &str, resource: &str, name: &str) -> Attributes {
+    fn attributes(verb: &str, group: &str, resource: &str, name: &str) -> Attributes {
         let [verb, group, resource, name] = [verb, group, resource, name].map(str::to_owned);
         Attributes {
             verb,
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn rules_allow_what_they_name() {
         let rule = |groups: &[&str], resources: &[&str], names: &[&str]| json!({"verbs": ["get", "list"], "apiGroups": groups, "resources": resources, "resourceNames": names});
-        let pods = wanted("get", "", "pods", "a");
-        let log = wanted("get", "", "pods/log", "a");
+        let pods = attributes("get", "", "pods", "a");
+        let log = attributes("get", "", "pods/log", "a");
         let cases = [
             (rule(&[""], &["pods"], &[]), &pods, true),
             (rule(&[""], &["pods"], &[]), &log, false),
@@ -89,12 +89,12 @@ mod tests {
             (rule(&[""], &["pods"], &["b"]), &pods, false),
             (
                 rule(&[""], &["pods"], &["a"]),
-                &wanted("list", "", "pods", ""),
+                &attributes("list", "", "pods", ""),
                 false,
             ),
             (
                 rule(&[""], &["pods"], &[]),
-                &wanted("delete", "", "pods", "a"),
+                &attributes("delete", "", "pods", "a"),
                 false,
             ),
             (

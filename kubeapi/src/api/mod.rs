@@ -65,7 +65,7 @@ impl Api {
         self.0.registry.read().clone()
     }
 
-    pub(crate) fn checked(&self) -> &StoreCheckCache {
+    pub(crate) fn check_cache(&self) -> &StoreCheckCache {
         &self.0.checked
     }
 
@@ -91,7 +91,7 @@ impl Api {
     }
 
     /// Returns what computes the objects of `kind`.
-    pub(crate) fn computed(&self, kind: &Kind) -> Option<Arc<dyn ComputedObjects>> {
+    pub(crate) fn computed_objects(&self, kind: &Kind) -> Option<Arc<dyn ComputedObjects>> {
         self.0
             .computed
             .get(&(kind.group.as_str(), kind.plural.as_str()))

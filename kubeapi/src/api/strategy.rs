@@ -104,7 +104,7 @@ pub trait Strategy: Send + Sync + 'static {
 
     /// Reads what is applied in the form in which it would be stored, and refuses what no schema declares.
     fn decode_applied(&self, call: &Call, object: &mut Value) -> Result<(), StatusError> {
-        defaults::written(&call.target.kind, object);
+        defaults::normalise(&call.target.kind, object);
         Ok(())
     }
 

@@ -10,8 +10,8 @@ pub mod pod;
 pub mod secret;
 
 /// Moves fields that clients may write elsewhere, such as `stringData`, to where they are stored.
-pub fn written(kind: &Kind, object: &mut Value) {
+pub fn normalise(kind: &Kind, object: &mut Value) {
     if let (Some(Builtin::Secret), Value::Object(map)) = (kind.builtin, object) {
-        secret::written(map);
+        secret::normalise(map);
     }
 }

@@ -12,7 +12,7 @@ use crate::object::default_to;
 const DEFAULT_MODE: i64 = 0o644;
 
 /// Fills in a pod without what admission adds.
-pub fn unadmitted(spec: &mut Map<String, Value>) {
+pub fn fill_unadmitted(spec: &mut Map<String, Value>) {
     template(spec);
     default_to(spec, "enableServiceLinks", true);
     for list in ["containers", "initContainers", "ephemeralContainers"] {

@@ -9,11 +9,11 @@ use crate::object::child;
 /// Fills in a secret, and moves `stringData`.
 pub fn fill(secret: &mut Map<String, Value>) {
     default_text(secret, "type", "Opaque");
-    written(secret);
+    normalise(secret);
 }
 
 /// Moves the write-only `stringData` into `data`.
-pub fn written(secret: &mut Map<String, Value>) {
+pub fn normalise(secret: &mut Map<String, Value>) {
     if let Some(Value::Object(texts)) = secret.shift_remove("stringData") {
         let data = child(secret, "data");
         for (key, text) in texts {

@@ -54,7 +54,8 @@ impl StoreCheckCache {
 pub(crate) async fn answer(
     checked: &StoreCheckCache,
     store: &dyn Store,
-    (which, one): (&str, Option<&str>),
+    which: &str,
+    one: Option<&str>,
     query: &str,
 ) -> Result<Response<Body>, StatusError> {
     let parameters: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();

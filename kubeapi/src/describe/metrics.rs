@@ -49,14 +49,14 @@ impl Series {
         Self {
             resource: target.kind.resource().clone(),
             part: target.part_name(),
-            verb: named(verb),
+            verb: metric_verb(verb),
             scope,
         }
     }
 }
 
 /// The verb as in the API server's metrics: the HTTP method, or `LIST`, `WATCH` and the like.
-fn named(verb: &'static str) -> &'static str {
+fn metric_verb(verb: &'static str) -> &'static str {
     match verb {
         "create" => "POST",
         "update" => "PUT",
@@ -148,13 +148,13 @@ impl Metrics {
         for (kind, count) in ["readOnly", "mutating"].into_iter().zip(&self.0.in_flight) {
             in_flight.sample(
                 &[("request_kind", kind)],
-                signed(count.load(Ordering::Relaxed)),
+                to_signed(count.load(Ordering::Relaxed)),
             );
         }
         let mut watches = text.gauge("apiserver_longrunning_requests", "Watches under way.");
         for (series, count) in self.0.watchers.lock().iter() {
-            labelled(registry, series, |labels| {
-                watches.sample(labels, signed(*count))
+            visit_labels(registry, series, |labels| {
+                watches.sample(labels, to_signed(*count))
             });
         }
         let mut objects = text.gauge("apiserver_storage_objects", "Objects stored.");
@@ -170,7 +170,7 @@ impl Metrics {
             "store_damaged_objects",
             "Stored objects that cannot be read.",
         );
-        damaged.sample(&[], number(store.damaged().now().len() as u64));
+        damaged.sample(&[], number(store.damaged_objects().now().len() as u64));
         if let Some(source) = &self.0.source {
             source(&mut text);
         }
@@ -188,7 +188,7 @@ impl Metrics {
         });
         let mut total = text.counter("apiserver_request_total", "Requests answered.");
         for (series, tally) in requests.iter() {
-            labelled(registry, series, |labels| {
+            visit_labels(registry, series, |labels| {
                 for (code, count) in &tally.codes {
                     total.sample(
                         &[&[("code", code.to_string().as_str())], labels].concat(),
@@ -202,13 +202,13 @@ impl Metrics {
             "From the head of a request to the head of its answer, watches not among them.",
         );
         for (series, tally) in requests.iter().filter(|(series, _)| series.verb != "WATCH") {
-            labelled(registry, series, |labels| took.buckets(labels, &tally.took));
+            visit_labels(registry, series, |labels| took.buckets(labels, &tally.took));
         }
     }
 }
 
 /// Passes the labels of a series to `write`; series of kinds no longer served are skipped.
-fn labelled(registry: &Registry, series: &Series, mut write: impl FnMut(&[Label<'_>])) {
+fn visit_labels(registry: &Registry, series: &Series, mut write: impl FnMut(&[Label<'_>])) {
     let Series {
         resource,
         part,
@@ -238,7 +238,7 @@ fn labelled(registry: &Registry, series: &Series, mut write: impl FnMut(&[Label<
 }
 
 #[allow(clippy::cast_precision_loss, reason = "samples are doubles")]
-fn signed(count: i64) -> f64 {
+fn to_signed(count: i64) -> f64 {
     count as f64
 }
 

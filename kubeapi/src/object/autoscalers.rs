@@ -86,13 +86,15 @@ pub(crate) fn to_v2(mut autoscaler: Value) -> Value {
     }
     put_utilization(
         map,
-        ("spec", "targetCPUUtilizationPercentage"),
+        "spec",
+        "targetCPUUtilizationPercentage",
         "metrics",
         |percent| json!({"type": "Utilization", "averageUtilization": percent}),
     );
     put_utilization(
         map,
-        ("status", "currentCPUUtilizationPercentage"),
+        "status",
+        "currentCPUUtilizationPercentage",
         "currentMetrics",
         |percent| json!({"averageUtilization": percent}),
     );
@@ -128,7 +130,8 @@ fn take_utilization(
 /// Puts the processor's utilization in front of a list of metrics.
 fn put_utilization(
     map: &mut Map<String, Value>,
-    (half, field): (&str, &str),
+    half: &str,
+    field: &str,
     list: &str,
     value: impl Fn(Value) -> Value,
 ) {

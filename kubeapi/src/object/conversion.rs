@@ -22,7 +22,7 @@ fn differs(kind: &Kind) -> bool {
 }
 
 /// `object` as one of `kind`.
-pub fn served(kind: &Kind, object: Object) -> Result<Object, StoreError> {
+pub fn convert_served(kind: &Kind, object: Object) -> Result<Object, StoreError> {
     if !differs(kind) {
         return Ok(object);
     }
@@ -67,7 +67,7 @@ pub fn all_served(kind: &Kind, objects: Vec<Object>) -> Result<Vec<Object>, Stor
     }
     objects
         .into_iter()
-        .map(|object| served(kind, object))
+        .map(|object| convert_served(kind, object))
         .collect()
 }
 
@@ -83,12 +83,12 @@ pub fn stored_form<'a>(kind: &Kind, object: &'a Value) -> Cow<'a, Value> {
     if stays {
         Cow::Borrowed(object)
     } else {
-        Cow::Owned(stored(kind, object.clone()))
+        Cow::Owned(to_stored(kind, object.clone()))
     }
 }
 
 /// An object of `kind` as it is stored.
-pub fn stored(kind: &Kind, object: Value) -> Value {
+pub fn to_stored(kind: &Kind, object: Value) -> Value {
     match kind.builtin {
         Some(Builtin::NewEvent) => return events::to_core(object),
         Some(Builtin::AutoscalerV1) => return autoscalers::to_v2(object),

@@ -20,7 +20,7 @@ const NEW: &str = "events.k8s.io/v1";
 
 /// A stored event as one of `events.k8s.io/v1`.
 pub(crate) fn to_new(event: Value) -> Value {
-    renamed(event, NEW, |name| {
+    rename(event, NEW, |name| {
         NAMES
             .iter()
             .find(|(core, _)| *core == name)
@@ -30,7 +30,7 @@ pub(crate) fn to_new(event: Value) -> Value {
 
 /// An event of `events.k8s.io/v1` as it is stored.
 pub(crate) fn to_core(event: Value) -> Value {
-    renamed(event, CORE, |name| {
+    rename(event, CORE, |name| {
         NAMES
             .iter()
             .find(|(_, new)| *new == name)
@@ -38,7 +38,7 @@ pub(crate) fn to_core(event: Value) -> Value {
     })
 }
 
-fn renamed(event: Value, version: &str, other: impl Fn(&str) -> Option<&'static str>) -> Value {
+fn rename(event: Value, version: &str, other: impl Fn(&str) -> Option<&'static str>) -> Value {
     let Value::Object(fields) = event else {
         return event;
     };

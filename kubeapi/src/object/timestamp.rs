@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 
 /// RFC 3339 in whole seconds, as all times of objects' metadata.
-pub fn written(time: Timestamp) -> String {
+pub fn format_timestamp(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// This second.
 pub fn now() -> String {
-    written(Timestamp::now())
+    format_timestamp(Timestamp::now())
 }

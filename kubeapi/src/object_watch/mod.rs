@@ -144,7 +144,7 @@ where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
     /// Returns the event with the object as one of its type, if the receiver is to get it.
-    fn typed(&mut self, event: Event<Untyped>) -> Option<Event<K>> {
+    fn decode_event(&mut self, event: Event<Untyped>) -> Option<Event<K>> {
         match event {
             Event::Init => {
                 self.watch.undecodable.begin_list();
@@ -154,12 +154,12 @@ where
                 self.watch.undecodable.end_list();
                 Some(Event::InitDone)
             }
-            Event::Apply(object) => self.decoded(&object).ok().map(Event::Apply),
-            Event::InitApply(object) => match self.decoded(&object) {
+            Event::Apply(object) => self.decode_object(&object).ok().map(Event::Apply),
+            Event::InitApply(object) => match self.decode_object(&object) {
                 Ok(typed) => Some(Event::InitApply(typed)),
                 Err(last) => last.map(Event::InitApply),
             },
-            Event::Delete(object) => match self.decoded(&object) {
+            Event::Delete(object) => match self.decode_object(&object) {
                 Ok(typed) | Err(Some(typed)) => {
                     self.watch.undecodable.forget(&object.metadata);
                     Some(Event::Delete(typed))
@@ -174,8 +174,8 @@ where
     }
 
     /// Returns the object as one of its type, or else the version of it that the receiver has.
-    fn decoded(&mut self, object: &Untyped) -> Result<K, Option<K>> {
-        let error = match object.typed() {
+    fn decode_object(&mut self, object: &Untyped) -> Result<K, Option<K>> {
+        let error = match object.decode() {
             Ok(typed) => {
                 self.watch.undecodable.forget(&object.metadata);
                 return Ok(typed);
@@ -204,7 +204,7 @@ where
                 None => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 Some(Ok(event)) => {
-                    if let Some(event) = self.typed(event) {
+                    if let Some(event) = self.decode_event(event) {
                         return Poll::Ready(Some(Ok(event)));
                     }
                 }
@@ -222,7 +222,7 @@ struct Untyped {
 
 impl Untyped {
     /// In a function of its own that calls one of serde_json's alone: it is compiled for each type.
-    fn typed<K: DeserializeOwned>(&self) -> serde_json::Result<K> {
+    fn decode<K: DeserializeOwned>(&self) -> serde_json::Result<K> {
         serde_json::from_str(self.json.get())
     }
 }

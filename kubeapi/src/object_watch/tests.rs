@@ -23,7 +23,7 @@ async fn one(data: serde_json::Value) -> Client {
     let api = Api::builder(MemoryStore::new()).build();
     let client = api.client("default");
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "default"}, "data": data});
-    let maps = untyped(&client);
+    let maps = untyped_objects(&client);
     maps.create(
         &PostParams::default(),
         &serde_json::from_value(object).unwrap(),
@@ -33,13 +33,13 @@ async fn one(data: serde_json::Value) -> Client {
     client
 }
 
-fn untyped(client: &Client) -> Objects<DynamicObject> {
+fn untyped_objects(client: &Client) -> Objects<DynamicObject> {
     Objects::default_namespaced_with(client.clone(), &ApiResource::erase::<ConfigMap>(&()))
 }
 
 async fn set(client: &Client, data: serde_json::Value) {
     let (patch, params) = (json!({"data": data}), PatchParams::default());
-    untyped(client)
+    untyped_objects(client)
         .patch("one", &params, &Patch::Merge(&patch))
         .await
         .unwrap();
@@ -64,7 +64,7 @@ async fn objects_are_listed_and_their_changes_follow() {
         panic!("no change")
     };
     assert_eq!(value(&map), "b");
-    let deleted = untyped(&client)
+    let deleted = untyped_objects(&client)
         .delete("one", &DeleteParams::default())
         .await;
     deleted.unwrap();
@@ -218,7 +218,7 @@ async fn everything_is_listed_again_after_the_deletion_of_an_object_that_could_n
     for wanted in ["list", "listed"] {
         assert_eq!(next(&mut events).await, wanted);
     }
-    untyped(&client)
+    untyped_objects(&client)
         .delete("one", &DeleteParams::default())
         .await
         .unwrap();

@@ -37,7 +37,7 @@ pub(super) fn interleave<T>(items: Vec<OrderedItem<T>>) -> Vec<T> {
 
 /// Orders the items of a server-side apply, as in sigs.k8s.io/structured-merge-diff: both lists are walked side by side, and items
 /// that are only stored precede new ones at the same place.
-pub(super) fn applied<T>(items: Vec<OrderedItem<T>>) -> Vec<T> {
+pub(super) fn order_applied<T>(items: Vec<OrderedItem<T>>) -> Vec<T> {
     let mut stood: Vec<_> = (0..items.len())
         .filter(|index| items[*index].stood.is_some())
         .collect();
@@ -105,7 +105,7 @@ mod tests {
                 stood: standing.find(item),
                 wanted: sent.find(item),
             };
-            let merged: String = applied(all.into_iter().map(placed).collect())
+            let merged: String = order_applied(all.into_iter().map(placed).collect())
                 .into_iter()
                 .collect();
             assert_eq!(merged, expected, "{sent:?} applied to {standing:?}");

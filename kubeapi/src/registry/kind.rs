@@ -126,7 +126,7 @@ impl Kind {
     }
 
     /// Returns the place of what the API's strategy compiles for the kind when it is first written.
-    pub fn compiled(&self) -> &OnceLock<Box<dyn Any + Send + Sync>> {
+    pub fn compile_cache(&self) -> &OnceLock<Box<dyn Any + Send + Sync>> {
         &self.compiled
     }
 

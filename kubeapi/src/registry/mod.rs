@@ -101,7 +101,7 @@ impl Registry {
     }
 
     /// Returns the definitions with which the API starts.
-    pub fn given(&self) -> &[CustomResourceDefinition] {
+    pub fn initial_definitions(&self) -> &[CustomResourceDefinition] {
         &self.given
     }
 

@@ -30,7 +30,7 @@ pub type RequestBody = UnsyncBoxBody<Bytes, Broken>;
 pub struct Broken(BoxError);
 
 /// Boxes the body of a request.
-pub fn received<B>(body: B) -> RequestBody
+pub fn request_body<B>(body: B) -> RequestBody
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -141,8 +141,8 @@ pub fn parse(headers: &HeaderMap, body: &Bytes, kind: &str) -> Result<Value, Sta
     };
     match value {
         Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(_) => Err(unrecognized(kind, NOT_AN_OBJECT, body)),
-        Err(why) => Err(unrecognized(kind, &why, body)),
+        Ok(_) => Err(unrecognized_body(kind, NOT_AN_OBJECT, body)),
+        Err(why) => Err(unrecognized_body(kind, &why, body)),
     }
 }
 
@@ -161,7 +161,7 @@ fn json_fault(error: &serde_json::Error) -> String {
 }
 
 /// 400 for a body of which not even the kind can be read, with the beginning of the body.
-pub fn unrecognized(kind: &str, why: &str, body: &[u8]) -> StatusError {
+pub fn unrecognized_body(kind: &str, why: &str, body: &[u8]) -> StatusError {
     let summary = summary(body);
     let message =
         format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})");

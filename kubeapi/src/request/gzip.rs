@@ -29,7 +29,7 @@ pub(crate) fn accepts(headers: &HeaderMap) -> bool {
 }
 
 /// The answer, compressed where it is large and whole. What has no known length is a stream, whose lines must not wait.
-pub(crate) async fn compressed(response: Response<Body>) -> Response<Body> {
+pub(crate) async fn compress(response: Response<Body>) -> Response<Body> {
     let is_large = response
         .body()
         .size_hint()

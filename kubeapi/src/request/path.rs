@@ -171,7 +171,7 @@ fn review(group: &str, version: &str, rest: &[&str]) -> RequestPath {
         _ => return RequestPath::Unknown,
     };
     let fits = |review: &ReviewKind| {
-        review.plural() == plural && (review.namespaced() || namespace.is_empty())
+        review.plural() == plural && (review.is_namespaced() || namespace.is_empty())
     };
     let found = ReviewKind::of(group, version).find(fits);
     found.map_or(RequestPath::Unknown, |review| {

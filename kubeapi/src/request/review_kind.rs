@@ -73,7 +73,7 @@ impl ReviewKind {
     }
 
     /// Reports whether the kind is namespaced.
-    pub fn namespaced(self) -> bool {
+    pub fn is_namespaced(self) -> bool {
         self == Self::LocalAccess
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Whether the first media type of the caller's list that is served at all is YAML.
-pub(crate) fn wanted(headers: &HeaderMap) -> bool {
+pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
     let values = headers
         .get_all(header::ACCEPT)
         .iter()
@@ -32,7 +32,7 @@ pub(crate) fn wanted(headers: &HeaderMap) -> bool {
 }
 
 /// The answer, as YAML where it is JSON.
-pub(crate) async fn written(response: Response<Body>) -> Response<Body> {
+pub(crate) async fn convert_response(response: Response<Body>) -> Response<Body> {
     let is_json = response
         .headers()
         .get(header::CONTENT_TYPE)
@@ -81,7 +81,7 @@ mod tests {
         for (accept, expected) in cases {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, accept.parse().unwrap());
-            assert_eq!(wanted(&headers), expected, "{accept}");
+            assert_eq!(is_requested(&headers), expected, "{accept}");
         }
     }
 }

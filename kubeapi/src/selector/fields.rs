@@ -91,7 +91,7 @@ fn terms(text: &str) -> impl Iterator<Item = &str> {
 fn requirement(kind: &Kind, whole: &str, term: &str) -> Result<FieldRequirement, String> {
     let (label, negated, value) = split(term)
         .ok_or_else(|| format!("invalid selector: '{whole}'; can't understand '{term}'"))?;
-    let value = unescaped(value)?;
+    let value = unescape(value)?;
     // the name of this field before v1
     let label = if label == "spec.host" && kind.is(Builtin::Pod) {
         "spec.nodeName"
@@ -124,7 +124,7 @@ fn split(term: &str) -> Option<(&str, bool, &str)> {
 }
 
 /// `\\`, `\,` and `\=` stand for the second character.
-fn unescaped(value: &str) -> Result<String, String> {
+fn unescape(value: &str) -> Result<String, String> {
     let mut out = String::with_capacity(value.len());
     let mut chars = value.chars();
     while let Some(char) = chars.next() {

@@ -50,7 +50,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<LabelRequirement>, String> {
         match lexer.peek() {
             Token::Word(_) | Token::Symbol("!") => {}
             Token::End => return Ok(requirements),
-            other => return Err(found(other, ": !, identifier, or 'end of string'")),
+            other => return Err(describe_found(other, ": !, identifier, or 'end of string'")),
         }
         let requirement =
             requirement(&mut lexer).map_err(|why| format!("unable to parse requirement: {why}"))?;
@@ -59,14 +59,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<LabelRequirement>, String> {
             Token::End => return Ok(requirements),
             Token::Symbol(",") => match lexer.peek() {
                 Token::Word(_) | Token::Symbol("!") => {}
-                other => return Err(found(other, ": identifier after ','")),
+                other => return Err(describe_found(other, ": identifier after ','")),
             },
-            other => return Err(found(&other, ": ',' or 'end of string'")),
+            other => return Err(describe_found(&other, ": ',' or 'end of string'")),
         }
     }
 }
 
-fn found(token: &Token, expected: &str) -> String {
+fn describe_found(token: &Token, expected: &str) -> String {
     format!("found '{}', expected{expected}", token.text())
 }
 
@@ -77,7 +77,7 @@ fn requirement(lexer: &mut Lexer<'_>) -> Result<LabelRequirement, String> {
     }
     let key = match lexer.next() {
         Token::Word(key) => key,
-        other => return Err(found(&other, ": identifier")),
+        other => return Err(describe_found(&other, ": identifier")),
     };
     let faults = names::qualified_name(&key);
     if !faults.is_empty() {
@@ -108,7 +108,7 @@ fn test(lexer: &mut Lexer<'_>, key: &str) -> Result<Operator, String> {
         "!=" => Ok(Operator::NotIn(BTreeSet::from([one_value(lexer, key)?]))),
         ">" => Ok(Operator::Above(number(lexer, key)?)),
         "<" => Ok(Operator::Below(number(lexer, key)?)),
-        _ => Err(found(&operator, ": in, notin, =, ==, !=, gt, lt")),
+        _ => Err(describe_found(&operator, ": in, notin, =, ==, !=, gt, lt")),
     }
 }
 
@@ -125,7 +125,7 @@ fn one_value(lexer: &mut Lexer<'_>, key: &str) -> Result<String, String> {
     }
     match lexer.next() {
         Token::Word(value) => check_value(key, 0, &value).map(|()| value),
-        other => Err(found(&other, ": identifier")),
+        other => Err(describe_found(&other, ": identifier")),
     }
 }
 
@@ -146,12 +146,12 @@ fn value_set(lexer: &mut Lexer<'_>, key: &str) -> Result<BTreeSet<String>, Strin
         match lexer.peek() {
             Token::Word(_) => values.insert(lexer.next().text().to_owned()),
             Token::Symbol("," | ")") => values.insert(String::new()),
-            other => return Err(found(other, ": ',', or identifier")),
+            other => return Err(describe_found(other, ": ',', or identifier")),
         };
         match lexer.next() {
             Token::Symbol(",") => {}
             Token::Symbol(")") => break,
-            other => return Err(found(&other, ": ',' or ')'")),
+            other => return Err(describe_found(&other, ": ',' or ')'")),
         }
     }
     for (index, value) in values.iter().enumerate() {

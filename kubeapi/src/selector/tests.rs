@@ -23,7 +23,7 @@ fn selection(
     })
 }
 
-fn labelled() -> Value {
+fn labelled_object() -> Value {
     json!({"metadata": {"name": "a", "labels": {"app": "web", "tier": "front", "empty": "", "n": "5", "in": "x"}}})
 }
 
@@ -63,7 +63,7 @@ fn label_selectors_match_as_in_kubernetes() {
     for (text, expected) in cases {
         let selection =
             selection("pods", Some(text), None).unwrap_or_else(|why| panic!("{text:?}: {why}"));
-        assert_eq!(selection.matches(&labelled()), expected, "{text:?}");
+        assert_eq!(selection.matches(&labelled_object()), expected, "{text:?}");
     }
 }
 

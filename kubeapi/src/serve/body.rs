@@ -44,7 +44,7 @@ struct TrackedBody {
 }
 
 /// Wraps the body with the number `number` on its connection; it frees what its request holds when it ends.
-pub(super) fn served(
+pub(super) fn wrap_body(
     inner: Body,
     number: u64,
     writing: PendingWrites,

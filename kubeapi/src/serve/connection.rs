@@ -95,8 +95,8 @@ pub(super) async fn serve<S>(
     };
     let accepted = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
-        () = deps.tasks.ended() => return,
-        () = slot.evicted() => return tracing::debug!(%address, "TLS handshake evicted: limit reached"),
+        () = deps.tasks.wait_shutdown() => return,
+        () = slot.wait_evicted() => return tracing::debug!(%address, "TLS handshake evicted: limit reached"),
         accepted = timeout(deps.limits.handshake, tls.accept(stream)) => accepted,
     };
     match accepted {
@@ -152,9 +152,9 @@ where
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => Some(ended),
-        () = tasks.ended() => None,
+        () = tasks.wait_shutdown() => None,
         // what it was at is cut off: there is nothing, or it is not read
-        () = connection.slot.evicted() => return tracing::debug!("connection evicted: limit reached"),
+        () = connection.slot.wait_evicted() => return tracing::debug!("connection evicted: limit reached"),
         why = overdue(&connection, &limits) => {
             tracing::debug!(reason = why, "connection closed");
             None

@@ -107,7 +107,7 @@ where
             }
             let number = connection.answers.fetch_add(1, Ordering::Relaxed);
             let writing = connection.writing.clone();
-            Ok(response.map(|inner| body::served(inner, number, writing, active, share)))
+            Ok(response.map(|inner| body::wrap_body(inner, number, writing, active, share)))
         })
     }
 }

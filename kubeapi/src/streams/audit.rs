@@ -12,7 +12,7 @@ pub(super) fn stream_started(
     container: &str,
     command: &[&str],
 ) {
-    let (what, command) = (target.part_name(), shown(command));
+    let (what, command) = (target.part_name(), format_command(command));
     let (user, kind, namespace, name) = (
         &caller.user,
         &target.kind.plural,
@@ -31,7 +31,7 @@ fn is_secret(option: &str) -> bool {
             .any(|word| option.contains(word))
 }
 
-fn shown(command: &[&str]) -> String {
+fn format_command(command: &[&str]) -> String {
     let mut words = Vec::new();
     let mut hides = false;
     for word in command
@@ -72,10 +72,10 @@ mod tests {
             (&["a\u{1b}[2Jb"], "a [2Jb"),
         ];
         for (command, expected) in table {
-            assert_eq!(shown(command), expected);
+            assert_eq!(format_command(command), expected);
         }
         assert_eq!(
-            shown(&["x".repeat(500).as_str()]).chars().count(),
+            format_command(&["x".repeat(500).as_str()]).chars().count(),
             MAX_COMMAND_CHARACTERS + 1
         );
     }

@@ -31,7 +31,7 @@ impl LastActivity {
     }
 
     /// Waits until nothing was received for [`IDLE_TIMEOUT`].
-    pub(super) async fn passed(&self) {
+    pub(super) async fn wait_idle(&self) {
         loop {
             let deadline = *self.0.lock() + IDLE_TIMEOUT;
             if deadline <= Instant::now() {
@@ -71,7 +71,7 @@ pub(super) async fn both(one: impl AsyncRead + AsyncWrite, other: impl AsyncRead
         // what has come by then has been written
         _ = pump(other_reads, &mut one_writes, &idle) => {}
         _ = pump(one_reads, &mut other_writes, &idle) => {}
-        () = idle.passed() => tracing::debug!("idle stream closed"),
+        () = idle.wait_idle() => tracing::debug!("idle stream closed"),
     }
     let farewell = async { tokio::join!(one_writes.shutdown(), other_writes.shutdown()) };
     // whoever has gone needs none

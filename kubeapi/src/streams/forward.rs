@@ -76,7 +76,7 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
                 .cloned()
                 .collect();
             if protocols.is_empty() && !handshake.protocols.is_empty() {
-                return Err(handshake.refused(&[
+                return Err(handshake.refusal(&[
                     "SPDY/3.1+portforward.k8s.io",
                     CHANNELS[0],
                     CHANNELS[1],
@@ -89,7 +89,7 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
     let slot = api.slots().take(caller, &host)?;
     audit::stream_started(caller, target, "", &[]);
     let (head, io) = match node::send_request(streams, &host, request).await? {
-        NodeAnswer::Response(answer) => return node::relayed(answer).await,
+        NodeAnswer::Response(answer) => return node::relay_answer(answer).await,
         NodeAnswer::Upgraded(head, io) => (head, io),
     };
     let Some(handshake) = handshake.filter(|_| tunnelled.is_some()) else {
@@ -111,7 +111,7 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
         let why = format!("node {host:?} has accepted no protocol of streams");
         return Err(StatusError::of_node(StatusCode::BAD_GATEWAY, why));
     };
-    let headers = handshake.accepted(&format!("{TUNNEL}{spoken}"))?;
+    let headers = handshake.response_headers(&format!("{TUNNEL}{spoken}"))?;
     Ok(client.switch(headers, move |client| async move {
         websocket::tunnel(client, io).await;
         drop(slot);

@@ -122,9 +122,9 @@ pub(super) async fn answer(wanted: StreamRequest<'_>) -> Result<Response<Body>, 
     };
     let (head, body) = answer.into_parts();
     if !head.status.is_success() {
-        return Err(refused(head.status, node::text(body).await, &target.name));
+        return Err(refusal(head.status, node::text(body).await, &target.name));
     }
-    let body = node::held(body, slot);
+    let body = node::hold_slot(body, slot);
     if let Some((accepted, base64)) = socket {
         let client = Client::of(&mut parts)?;
         return Ok(client.switch(accepted, move |io| websocket::page(io, body, base64)));
@@ -151,15 +151,18 @@ fn socket(headers: &HeaderMap) -> Result<Option<(HeaderMap, bool)>, StatusError>
     {
         Some(chosen) => chosen,
         None if handshake.protocols.is_empty() => "",
-        None => return Err(handshake.refused(&PROTOCOLS)),
+        None => return Err(handshake.refusal(&PROTOCOLS)),
     };
-    Ok(Some((handshake.accepted(chosen)?, chosen == PROTOCOLS[1])))
+    Ok(Some((
+        handshake.response_headers(chosen)?,
+        chosen == PROTOCOLS[1],
+    )))
 }
 
 /// Turns a node's error into the API's.
 ///
 /// Source: `GenericHttpResponseChecker` of the real server.
-fn refused(code: StatusCode, text: String, pod: &str) -> StatusError {
+fn refusal(code: StatusCode, text: String, pod: &str) -> StatusError {
     match code {
         StatusCode::INTERNAL_SERVER_ERROR => StatusError::internal(text),
         StatusCode::BAD_REQUEST => StatusError::bad_request(text),

@@ -66,7 +66,8 @@ fn methods(part: Remote) -> &'static [Method] {
 /// Answers a request for a subresource that is not stored.
 pub(crate) async fn answer(
     api: &Api,
-    (target, part): (Target, Remote),
+    target: Target,
+    part: Remote,
     parts: Parts,
     body: RequestBody,
 ) -> Result<Response<Body>, StatusError> {
@@ -115,7 +116,7 @@ pub(crate) async fn answer(
 }
 
 /// Returns the name of the proxied object; the path may add a scheme and a port: `https:<name>:<port>`.
-fn named(target: &Target, part: Remote) -> Target {
+fn object_name(target: &Target, part: Remote) -> Target {
     let mut target = target.clone();
     if part == Remote::Proxy {
         let name = match target.name.split(':').collect::<Vec<_>>().as_slice() {
@@ -130,7 +131,7 @@ fn named(target: &Target, part: Remote) -> Target {
 
 /// Returns 501 with what is not configured; 404 where the object does not exist.
 async fn absent(api: &Api, target: &Target, part: Remote) -> StatusError {
-    if let Err(error) = find(api, &named(target, part)).await {
+    if let Err(error) = find(api, &object_name(target, part)).await {
         return error;
     }
     let what = match part {

@@ -56,7 +56,7 @@ pub(super) async fn text(body: Body) -> String {
 }
 
 /// Relays what a node answered in place of an upgrade unchanged, as the API server does; clients show its text.
-pub(super) async fn relayed(answer: Response<Body>) -> Result<Response<Body>, StatusError> {
+pub(super) async fn relay_answer(answer: Response<Body>) -> Result<Response<Body>, StatusError> {
     let (head, body) = answer.into_parts();
     if head.status.is_informational() || head.status.is_success() || head.status.is_redirection() {
         let why = format!(
@@ -88,7 +88,7 @@ pub(super) fn full_body(bytes: Bytes) -> Body {
 }
 
 /// Wraps the body so that it keeps its slot until it ends.
-pub(super) fn held(body: Body, slot: Slot) -> Body {
+pub(super) fn hold_slot(body: Body, slot: Slot) -> Body {
     body.map_frame(move |frame| {
         // moved in here, it is dropped with the body
         let _ = &slot;

@@ -78,7 +78,7 @@ fn options(wants: RequestedStreams, command: &[&str]) -> String {
 }
 
 /// Returns the options as `PodExecOptions` or `PodAttachOptions`, for policies and webhooks.
-fn described(query: &Query, wants: RequestedStreams, command: &[&str]) -> Map<String, Value> {
+fn exec_options(query: &Query, wants: RequestedStreams, command: &[&str]) -> Map<String, Value> {
     let RequestedStreams {
         stdin,
         stdout,
@@ -131,7 +131,7 @@ pub(super) async fn answer(
         ));
     }
     let asked = UpgradeRequest::of(&wanted.parts.headers)?;
-    wanted.admit(described(query, wants, &command)).await?;
+    wanted.admit(exec_options(query, wants, &command)).await?;
     let StreamRequest {
         api,
         streams,
@@ -157,7 +157,7 @@ pub(super) async fn answer(
         UpgradeRequest::Spdy => {
             let request = spdy(path, parts.headers.get_all(STREAM_PROTOCOL).iter());
             let (headers, io) = match node::send_request(streams, &host, request).await? {
-                NodeAnswer::Response(answer) => return node::relayed(answer).await,
+                NodeAnswer::Response(answer) => return node::relay_answer(answer).await,
                 NodeAnswer::Upgraded(head, io) => (spdy_accepted(&head.headers), io),
             };
             Ok(client.switch(headers, move |client| async move {
@@ -166,10 +166,10 @@ pub(super) async fn answer(
             }))
         }
         UpgradeRequest::WebSocket(handshake) => {
-            let protocol = chosen(&handshake)?;
-            let headers = handshake.accepted(protocol.name)?;
+            let protocol = choose_protocol(&handshake)?;
+            let headers = handshake.response_headers(protocol.name)?;
             let io = match node::send_request(streams, &host, spdy(path, [&STREAMS])).await? {
-                NodeAnswer::Response(answer) => return node::relayed(answer).await,
+                NodeAnswer::Response(answer) => return node::relay_answer(answer).await,
                 NodeAnswer::Upgraded(_, io) => io,
             };
             let opened = Streams::open(io, wants, &client.tasks).await;
@@ -186,8 +186,8 @@ pub(super) async fn answer(
     }
 }
 
-fn chosen(handshake: &Handshake) -> Result<Protocol, StatusError> {
-    Protocol::choose(&handshake.protocols).ok_or_else(|| handshake.refused(&Protocol::names()))
+fn choose_protocol(handshake: &Handshake) -> Result<Protocol, StatusError> {
+    Protocol::choose(&handshake.protocols).ok_or_else(|| handshake.refusal(&Protocol::names()))
 }
 
 /// Returns the headers that accept SPDY, with the stream protocol that the node has chosen.

@@ -16,7 +16,7 @@ impl Tasks {
     }
 
     /// Waits until the server shuts down.
-    pub(crate) async fn ended(&self) {
+    pub(crate) async fn wait_shutdown(&self) {
         self.shutdown.cancelled().await;
     }
 

@@ -77,10 +77,10 @@ impl Streams {
         let error = session
             .open(Headers::new().with("streamtype", "error"), false)
             .await?;
-        let stdin = wanted(&session, "stdin", wants.stdin).await?;
-        let stdout = wanted(&session, "stdout", wants.stdout).await?;
-        let stderr = wanted(&session, "stderr", wants.stderr && !wants.tty).await?;
-        let resize = wanted(&session, "resize", wants.tty).await?;
+        let stdin = open_wanted(&session, "stdin", wants.stdin).await?;
+        let stdout = open_wanted(&session, "stdout", wants.stdout).await?;
+        let stderr = open_wanted(&session, "stderr", wants.stderr && !wants.tty).await?;
+        let resize = open_wanted(&session, "resize", wants.tty).await?;
         Ok(Self {
             session,
             error,
@@ -101,7 +101,7 @@ impl Streams {
     }
 }
 
-async fn wanted(session: &Session, name: &str, is_wanted: bool) -> io::Result<Option<Stream>> {
+async fn open_wanted(session: &Session, name: &str, is_wanted: bool) -> io::Result<Option<Stream>> {
     if !is_wanted {
         return Ok(None);
     }
@@ -152,12 +152,7 @@ pub(super) async fn run(io: ClientIo, protocol: Protocol, streams: Streams, node
         // the command may go on without input
         std::future::pending::<()>().await;
     };
-    let heard = listen(
-        &mut source,
-        protocol,
-        (&input, resize.as_mut()),
-        (&out, &idle),
-    );
+    let heard = listen(&mut source, protocol, &input, resize.as_mut(), &out, &idle);
     let mut heard = std::pin::pin!(heard);
     tokio::select! {
         _ = ends => {
@@ -166,7 +161,7 @@ pub(super) async fn run(io: ClientIo, protocol: Protocol, streams: Streams, node
         }
         () = &mut heard => tracing::debug!("client disconnected from a command"),
         () = fed => {}
-        () = idle.passed() => tracing::debug!("idle command disconnected"),
+        () = idle.wait_idle() => tracing::debug!("idle command disconnected"),
     }
     session.close().await;
 }
@@ -279,8 +274,10 @@ async fn feed(stdin: Option<Stream>, mut inputs: mpsc::Receiver<Input>) {
 async fn listen(
     source: &mut SplitStream<WebSocketStream<ClientIo>>,
     protocol: Protocol,
-    (input, mut resize): (&mpsc::Sender<Input>, Option<&mut Stream>),
-    (out, idle): (&mpsc::Sender<Message>, &LastActivity),
+    input: &mpsc::Sender<Input>,
+    mut resize: Option<&mut Stream>,
+    out: &mpsc::Sender<Message>,
+    idle: &LastActivity,
 ) {
     while let Some(Ok(message)) = source.next().await {
         idle.touch();

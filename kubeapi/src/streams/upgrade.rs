@@ -86,7 +86,7 @@ impl UpgradeRequest {
 
 impl Handshake {
     /// Returns the headers that accept the handshake, with the chosen subprotocol.
-    pub(super) fn accepted(&self, protocol: &str) -> Result<HeaderMap, StatusError> {
+    pub(super) fn response_headers(&self, protocol: &str) -> Result<HeaderMap, StatusError> {
         let value = |text: &str| {
             HeaderValue::from_str(text)
                 .map_err(|_| StatusError::bad_request("a subprotocol has a bad name"))
@@ -104,7 +104,7 @@ impl Handshake {
     }
 
     /// Returns 403 where none of the offered subprotocols is supported.
-    pub(super) fn refused(&self, spoken: &[&str]) -> StatusError {
+    pub(super) fn refusal(&self, spoken: &[&str]) -> StatusError {
         let why = format!(
             "unable to upgrade: unable to negotiate protocol: client supports [{}], server accepts [{}]",
             self.protocols.join(" "),

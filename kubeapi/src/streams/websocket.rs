@@ -84,7 +84,7 @@ pub(super) async fn tunnel(io: ClientIo, node: Box<dyn NodeIo>) {
     tokio::select! {
         () = to_node => {}
         () = to_client => {}
-        () = idle.passed() => {}
+        () = idle.wait_idle() => {}
     }
     // whoever has gone needs none
     let _ = timeout(CLOSE_TIMEOUT, sink.send(normal_end())).await;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     age,
     cells::{name, selector, since_creation, text_or},
-    printer::{AGE, NAME, Printer, boolean, integer, shown, wide},
+    printer::{AGE, NAME, Printer, boolean, default_column, integer, wide},
     workload::{names_and_images, number, template},
 };
 use crate::object::{is_deleting, items, text, text_or_empty};
@@ -14,9 +14,9 @@ use crate::object::{is_deleting, items, text, text_or_empty};
 pub(super) const JOB: Printer = Printer {
     columns: &[
         NAME,
-        shown("Status"),
-        shown("Completions"),
-        shown("Duration"),
+        default_column("Status"),
+        default_column("Completions"),
+        default_column("Duration"),
         AGE,
         wide("Containers"),
         wide("Images"),
@@ -40,11 +40,11 @@ pub(super) const JOB: Printer = Printer {
 pub(super) const CRON_JOB: Printer = Printer {
     columns: &[
         NAME,
-        shown("Schedule"),
-        shown("Timezone"),
+        default_column("Schedule"),
+        default_column("Timezone"),
         boolean("Suspend"),
         integer("Active"),
-        shown("Last Schedule"),
+        default_column("Last Schedule"),
         AGE,
         wide("Containers"),
         wide("Images"),

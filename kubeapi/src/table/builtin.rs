@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 use super::{
     age,
     cells::{name, since_creation},
-    printer::{AGE, Column, NAME, Printer, shown, wide},
+    printer::{AGE, Column, NAME, Printer, default_column, wide},
 };
 use crate::object::{items, text_or_empty};
 
 pub(super) const NAMESPACE: Printer = Printer {
-    columns: &[NAME, shown("Status"), AGE],
+    columns: &[NAME, default_column("Status"), AGE],
     cells: |object, now| {
         vec![
             name(object),
@@ -22,7 +22,7 @@ pub(super) const NAMESPACE: Printer = Printer {
 };
 
 pub(super) const CONFIG_MAP: Printer = Printer {
-    columns: &[NAME, shown("Data"), AGE],
+    columns: &[NAME, default_column("Data"), AGE],
     cells: |object, now| {
         let keys = size(object, "data") + size(object, "binaryData");
         vec![name(object), keys.into(), since_creation(object, now)]
@@ -30,7 +30,7 @@ pub(super) const CONFIG_MAP: Printer = Printer {
 };
 
 pub(super) const SECRET: Printer = Printer {
-    columns: &[NAME, shown("Type"), shown("Data"), AGE],
+    columns: &[NAME, default_column("Type"), default_column("Data"), AGE],
     cells: |object, now| {
         let type_ = text_or_empty(object, "/type").into();
         vec![
@@ -43,7 +43,7 @@ pub(super) const SECRET: Printer = Printer {
 };
 
 pub(super) const SERVICE_ACCOUNT: Printer = Printer {
-    columns: &[NAME, shown("Secrets"), AGE],
+    columns: &[NAME, default_column("Secrets"), AGE],
     cells: |object, now| {
         vec![
             name(object),
@@ -54,7 +54,7 @@ pub(super) const SERVICE_ACCOUNT: Printer = Printer {
 };
 
 pub(super) const RUNTIME_CLASS: Printer = Printer {
-    columns: &[NAME, shown("Handler"), AGE],
+    columns: &[NAME, default_column("Handler"), AGE],
     cells: |object, now| {
         vec![
             name(object),
@@ -65,7 +65,7 @@ pub(super) const RUNTIME_CLASS: Printer = Printer {
 };
 
 pub(super) const LEASE: Printer = Printer {
-    columns: &[NAME, shown("Holder"), AGE],
+    columns: &[NAME, default_column("Holder"), AGE],
     cells: |object, now| {
         let holder = text_or_empty(object, "/spec/holderIdentity").into();
         vec![name(object), holder, since_creation(object, now)]
@@ -83,7 +83,12 @@ pub(super) const DEFINITION: Printer = Printer {
 };
 
 pub(super) const COMPONENT_STATUS: Printer = Printer {
-    columns: &[NAME, shown("Status"), shown("Message"), shown("Error")],
+    columns: &[
+        NAME,
+        default_column("Status"),
+        default_column("Message"),
+        default_column("Error"),
+    ],
     cells: |object, _| {
         let conditions = items(object, "/conditions");
         let healthy = conditions
@@ -111,13 +116,13 @@ pub(super) const EVENT: Printer = Printer {
 };
 
 const EVENT_COLUMNS: &[Column] = &[
-    shown("Last Seen"),
-    shown("Type"),
-    shown("Reason"),
-    shown("Object"),
+    default_column("Last Seen"),
+    default_column("Type"),
+    default_column("Reason"),
+    default_column("Object"),
     wide("Subobject"),
     wide("Source"),
-    shown("Message"),
+    default_column("Message"),
     wide("First Seen"),
     wide("Count"),
     ("Name", "string", "name", 1),

@@ -2,12 +2,12 @@
 
 use super::{
     cells::{name, since_creation, text_or},
-    printer::{AGE, NAME, Printer, shown},
+    printer::{AGE, NAME, Printer, default_column},
 };
 use crate::object::{items, text_or_empty};
 
 pub(super) const CLAIM: Printer = Printer {
-    columns: &[NAME, shown("State"), AGE],
+    columns: &[NAME, default_column("State"), AGE],
     cells: |object, now| {
         let mut state = Vec::new();
         if !text_or_empty(object, "/metadata/deletionTimestamp").is_empty() {
@@ -30,7 +30,13 @@ pub(super) const CLAIM: Printer = Printer {
 };
 
 pub(super) const SLICE: Printer = Printer {
-    columns: &[NAME, shown("Node"), shown("Driver"), shown("Pool"), AGE],
+    columns: &[
+        NAME,
+        default_column("Node"),
+        default_column("Driver"),
+        default_column("Pool"),
+        AGE,
+    ],
     cells: |object, now| {
         vec![
             name(object),

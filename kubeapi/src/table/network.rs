@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     cells::{name, pairs, selector, since_creation, text_or},
-    printer::{AGE, NAME, Printer, shown, wide},
+    printer::{AGE, NAME, Printer, default_column, wide},
 };
 use crate::object::{items, text, text_or_empty};
 
@@ -15,10 +15,10 @@ const MAX_SHOWN_ENDPOINTS: usize = 3;
 pub(super) const SERVICE: Printer = Printer {
     columns: &[
         NAME,
-        shown("Type"),
-        shown("Cluster-IP"),
-        shown("External-IP"),
-        shown("Port(s)"),
+        default_column("Type"),
+        default_column("Cluster-IP"),
+        default_column("External-IP"),
+        default_column("Port(s)"),
         AGE,
         wide("Selector"),
     ],
@@ -26,7 +26,7 @@ pub(super) const SERVICE: Printer = Printer {
 };
 
 pub(super) const ENDPOINTS: Printer = Printer {
-    columns: &[NAME, shown("Endpoints"), AGE],
+    columns: &[NAME, default_column("Endpoints"), AGE],
     cells: |object, now| {
         vec![
             name(object),
@@ -39,9 +39,9 @@ pub(super) const ENDPOINTS: Printer = Printer {
 pub(super) const ENDPOINT_SLICE: Printer = Printer {
     columns: &[
         NAME,
-        shown("AddressType"),
-        shown("Ports"),
-        shown("Endpoints"),
+        default_column("AddressType"),
+        default_column("Ports"),
+        default_column("Endpoints"),
         AGE,
     ],
     cells: |object, now| {
@@ -67,10 +67,10 @@ pub(super) const ENDPOINT_SLICE: Printer = Printer {
 pub(super) const INGRESS: Printer = Printer {
     columns: &[
         NAME,
-        shown("Class"),
-        shown("Hosts"),
-        shown("Address"),
-        shown("Ports"),
+        default_column("Class"),
+        default_column("Hosts"),
+        default_column("Address"),
+        default_column("Ports"),
         AGE,
     ],
     cells: |object, now| {
@@ -95,7 +95,7 @@ pub(super) const INGRESS: Printer = Printer {
 };
 
 pub(super) const SERVICE_CIDR: Printer = Printer {
-    columns: &[NAME, shown("CIDRs"), AGE],
+    columns: &[NAME, default_column("CIDRs"), AGE],
     cells: |object, now| {
         let ranges: Vec<_> = items(object, "/spec/cidrs")
             .iter()
@@ -110,7 +110,7 @@ pub(super) const SERVICE_CIDR: Printer = Printer {
 };
 
 pub(super) const IP_ADDRESS: Printer = Printer {
-    columns: &[NAME, shown("ParentRef")],
+    columns: &[NAME, default_column("ParentRef")],
     cells: |object, _| {
         let of = |field: &str| text_or_empty(object, &format!("/spec/parentRef/{field}"));
         let holder = match of("group") {
@@ -131,7 +131,12 @@ pub(super) const IP_ADDRESS: Printer = Printer {
 };
 
 pub(super) const INGRESS_CLASS: Printer = Printer {
-    columns: &[NAME, shown("Controller"), shown("Parameters"), AGE],
+    columns: &[
+        NAME,
+        default_column("Controller"),
+        default_column("Parameters"),
+        AGE,
+    ],
     cells: |object, now| {
         let of = |field| text_or_empty(object, field);
         let parameters = match (of("/spec/parameters/kind"), of("/spec/parameters/apiGroup")) {
@@ -149,7 +154,7 @@ pub(super) const INGRESS_CLASS: Printer = Printer {
 };
 
 pub(super) const POLICY: Printer = Printer {
-    columns: &[NAME, shown("Pod-Selector"), AGE],
+    columns: &[NAME, default_column("Pod-Selector"), AGE],
     cells: |object, now| {
         vec![
             name(object),
@@ -229,13 +234,13 @@ fn endpoints(object: &Value) -> String {
         }
         ports
             .iter()
-            .flat_map(|port| addresses().map(move |address| joined(address, *port)))
+            .flat_map(|port| addresses().map(move |address| join(address, *port)))
             .collect()
     };
     some_of(items(object, "/subsets").iter().flat_map(subset), "<none>")
 }
 
-fn joined(address: &str, port: i64) -> String {
+fn join(address: &str, port: i64) -> String {
     if address.contains(':') {
         format!("[{address}]:{port}")
     } else {

@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use super::{
     cells::{name, since_creation, text_or},
-    printer::{AGE, NAME, Printer, shown, wide},
+    printer::{AGE, NAME, Printer, default_column, wide},
 };
 use crate::object::{items, text_or_empty};
 
 pub(super) const PRINTER: Printer = Printer {
     columns: &[
         NAME,
-        shown("Status"),
-        shown("Roles"),
+        default_column("Status"),
+        default_column("Roles"),
         AGE,
-        shown("Version"),
+        default_column("Version"),
         wide("Internal-IP"),
         wide("External-IP"),
         wide("OS-Image"),

@@ -6,16 +6,16 @@ use serde_json::Value;
 use super::{
     age,
     cells::{name, since_creation, text_or},
-    printer::{AGE, NAME, Printer, shown, wide},
+    printer::{AGE, NAME, Printer, default_column, wide},
 };
 use crate::object::{is_deleting, items, text, text_or_empty};
 
 pub(super) const PRINTER: Printer = Printer {
     columns: &[
         NAME,
-        shown("Ready"),
-        shown("Status"),
-        shown("Restarts"),
+        default_column("Ready"),
+        default_column("Status"),
+        default_column("Restarts"),
         AGE,
         wide("IP"),
         wide("Node"),

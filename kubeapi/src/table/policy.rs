@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     age,
     cells::{name, since_creation, text_or},
-    printer::{AGE, Column, NAME, Printer, boolean, integer, shown, wide},
+    printer::{AGE, Column, NAME, Printer, boolean, default_column, integer, wide},
 };
 use crate::object::{items, text_or_empty};
 
@@ -29,7 +29,7 @@ pub(super) const BINDING: Printer = Printer {
 
 const BINDING_COLUMNS: &[Column] = &[
     NAME,
-    shown("Role"),
+    default_column("Role"),
     AGE,
     wide("Users"),
     wide("Groups"),
@@ -67,8 +67,8 @@ fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
 pub(super) const DISRUPTION_BUDGET: Printer = Printer {
     columns: &[
         NAME,
-        shown("Min Available"),
-        shown("Max Unavailable"),
+        default_column("Min Available"),
+        default_column("Max Unavailable"),
         integer("Allowed Disruptions"),
         AGE,
     ],
@@ -97,7 +97,7 @@ pub(super) const PRIORITY_CLASS: Printer = Printer {
         integer("Value"),
         boolean("Global-Default"),
         AGE,
-        shown("PreemptionPolicy"),
+        default_column("PreemptionPolicy"),
     ],
     cells: |object, now| {
         vec![
@@ -117,10 +117,10 @@ pub(super) const SIGNING_REQUEST: Printer = Printer {
     columns: &[
         NAME,
         AGE,
-        shown("SignerName"),
-        shown("Requestor"),
-        shown("RequestedDuration"),
-        shown("Condition"),
+        default_column("SignerName"),
+        default_column("Requestor"),
+        default_column("RequestedDuration"),
+        default_column("Condition"),
     ],
     cells: |object, now| {
         let seconds = object

@@ -13,7 +13,7 @@ pub(super) const NAME: Column = ("Name", "string", "name", 0);
 pub(super) const AGE: Column = ("Age", "string", "", 0);
 
 /// Returns a column that is always shown.
-pub(super) const fn shown(name: &'static str) -> Column {
+pub(super) const fn default_column(name: &'static str) -> Column {
     (name, "string", "", 0)
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     cells::{name, since_creation, text_or},
-    printer::{AGE, NAME, Printer, shown},
+    printer::{AGE, NAME, Printer, default_column},
 };
 use crate::object::{items, text, text_or_empty};
 
@@ -12,7 +12,7 @@ pub(super) const VALIDATING_POLICY: Printer = Printer {
     columns: &[
         NAME,
         ("Validations", "integer", "", 0),
-        shown("ParamKind"),
+        default_column("ParamKind"),
         AGE,
     ],
     cells: |object, now| {
@@ -30,7 +30,7 @@ pub(super) const MUTATING_POLICY: Printer = Printer {
     columns: &[
         NAME,
         ("Mutations", "integer", "", 0),
-        shown("ParamKind"),
+        default_column("ParamKind"),
         AGE,
     ],
     cells: |object, now| {
@@ -55,7 +55,12 @@ fn parameter_kind(policy: &Value) -> Value {
 }
 
 pub(super) const POLICY_BINDING: Printer = Printer {
-    columns: &[NAME, shown("PolicyName"), shown("ParamRef"), AGE],
+    columns: &[
+        NAME,
+        default_column("PolicyName"),
+        default_column("ParamRef"),
+        AGE,
+    ],
     cells: |object, now| {
         let policy = text_or_empty(object, "/spec/policyName").into();
         let parameter = match (
@@ -87,7 +92,12 @@ pub(super) const WEBHOOKS: Printer = Printer {
 };
 
 pub(super) const API_SERVICE: Printer = Printer {
-    columns: &[NAME, shown("Service"), shown("Available"), AGE],
+    columns: &[
+        NAME,
+        default_column("Service"),
+        default_column("Available"),
+        AGE,
+    ],
     cells: |object, now| {
         let service = match text(object, "/spec/service/name") {
             Some(name) => format!(
@@ -126,11 +136,11 @@ pub(super) const API_SERVICE: Printer = Printer {
 pub(super) const FLOW_SCHEMA: Printer = Printer {
     columns: &[
         NAME,
-        shown("PriorityLevel"),
-        shown("MatchingPrecedence"),
-        shown("DistinguisherMethod"),
+        default_column("PriorityLevel"),
+        default_column("MatchingPrecedence"),
+        default_column("DistinguisherMethod"),
         AGE,
-        shown("MissingPL"),
+        default_column("MissingPL"),
     ],
     cells: |object, now| {
         let precedence = object
@@ -156,11 +166,11 @@ pub(super) const FLOW_SCHEMA: Printer = Printer {
 pub(super) const PRIORITY_LEVEL: Printer = Printer {
     columns: &[
         NAME,
-        shown("Type"),
-        shown("NominalConcurrencyShares"),
-        shown("Queues"),
-        shown("HandSize"),
-        shown("QueueLengthLimit"),
+        default_column("Type"),
+        default_column("NominalConcurrencyShares"),
+        default_column("Queues"),
+        default_column("HandSize"),
+        default_column("QueueLengthLimit"),
         AGE,
     ],
     cells: |object, now| {

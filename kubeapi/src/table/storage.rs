@@ -4,21 +4,21 @@ use serde_json::{Map, Value};
 
 use super::{
     cells::{name, since_creation, text_or},
-    printer::{AGE, NAME, Printer, boolean, integer, shown, wide},
+    printer::{AGE, NAME, Printer, boolean, default_column, integer, wide},
 };
 use crate::object::{is_deleting, items, text_or_empty};
 
 pub(super) const VOLUME: Printer = Printer {
     columns: &[
         NAME,
-        shown("Capacity"),
-        shown("Access Modes"),
-        shown("Reclaim Policy"),
-        shown("Status"),
-        shown("Claim"),
-        shown("StorageClass"),
-        shown("VolumeAttributesClass"),
-        shown("Reason"),
+        default_column("Capacity"),
+        default_column("Access Modes"),
+        default_column("Reclaim Policy"),
+        default_column("Status"),
+        default_column("Claim"),
+        default_column("StorageClass"),
+        default_column("VolumeAttributesClass"),
+        default_column("Reason"),
         AGE,
         wide("VolumeMode"),
     ],
@@ -47,12 +47,12 @@ pub(super) const VOLUME: Printer = Printer {
 pub(super) const CLAIM: Printer = Printer {
     columns: &[
         NAME,
-        shown("Status"),
-        shown("Volume"),
-        shown("Capacity"),
-        shown("Access Modes"),
-        shown("StorageClass"),
-        shown("VolumeAttributesClass"),
+        default_column("Status"),
+        default_column("Volume"),
+        default_column("Capacity"),
+        default_column("Access Modes"),
+        default_column("StorageClass"),
+        default_column("VolumeAttributesClass"),
         AGE,
         wide("VolumeMode"),
     ],
@@ -83,10 +83,10 @@ pub(super) const CLAIM: Printer = Printer {
 pub(super) const CLASS: Printer = Printer {
     columns: &[
         NAME,
-        shown("Provisioner"),
-        shown("ReclaimPolicy"),
-        shown("VolumeBindingMode"),
-        shown("AllowVolumeExpansion"),
+        default_column("Provisioner"),
+        default_column("ReclaimPolicy"),
+        default_column("VolumeBindingMode"),
+        default_column("AllowVolumeExpansion"),
         AGE,
     ],
     cells: |object, now| {
@@ -112,7 +112,7 @@ pub(super) const CLASS: Printer = Printer {
 };
 
 pub(super) const ATTRIBUTES_CLASS: Printer = Printer {
-    columns: &[NAME, shown("DriverName"), AGE],
+    columns: &[NAME, default_column("DriverName"), AGE],
     cells: |object, now| {
         vec![
             name(object),
@@ -125,9 +125,9 @@ pub(super) const ATTRIBUTES_CLASS: Printer = Printer {
 pub(super) const ATTACHMENT: Printer = Printer {
     columns: &[
         NAME,
-        shown("Attacher"),
-        shown("PV"),
-        shown("Node"),
+        default_column("Attacher"),
+        default_column("PV"),
+        default_column("Node"),
         boolean("Attached"),
         AGE,
     ],
@@ -149,9 +149,9 @@ pub(super) const DRIVER: Printer = Printer {
         boolean("AttachRequired"),
         boolean("PodInfoOnMount"),
         boolean("StorageCapacity"),
-        shown("TokenRequests"),
+        default_column("TokenRequests"),
         boolean("RequiresRepublish"),
-        shown("Modes"),
+        default_column("Modes"),
         AGE,
     ],
     cells: |object, now| {
@@ -195,7 +195,12 @@ pub(super) const NODE: Printer = Printer {
 };
 
 pub(super) const QUOTA: Printer = Printer {
-    columns: &[NAME, shown("Request"), shown("Limit"), AGE],
+    columns: &[
+        NAME,
+        default_column("Request"),
+        default_column("Limit"),
+        AGE,
+    ],
     cells: |object, now| {
         let hard = object.pointer("/status/hard").and_then(Value::as_object);
         let used = |resource: &str| {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     cells::{name, pairs, selector, since_creation, text_or},
-    printer::{AGE, Column, NAME, Printer, integer, shown, wide},
+    printer::{AGE, Column, NAME, Printer, default_column, integer, wide},
 };
 use crate::object::{items, text, text_or_empty};
 
@@ -16,9 +16,9 @@ const SELECTOR: Column = wide("Selector");
 pub(super) const DEPLOYMENT: Printer = Printer {
     columns: &[
         NAME,
-        shown("Ready"),
-        shown("Up-to-date"),
-        shown("Available"),
+        default_column("Ready"),
+        default_column("Up-to-date"),
+        default_column("Available"),
         AGE,
         CONTAINERS,
         IMAGES,
@@ -87,7 +87,7 @@ pub(super) const DAEMON_SET: Printer = Printer {
         integer("Ready"),
         integer("Up-to-date"),
         integer("Available"),
-        shown("Node Selector"),
+        default_column("Node Selector"),
         AGE,
         CONTAINERS,
         IMAGES,
@@ -113,7 +113,7 @@ pub(super) const DAEMON_SET: Printer = Printer {
 };
 
 pub(super) const STATEFUL_SET: Printer = Printer {
-    columns: &[NAME, shown("Ready"), AGE, CONTAINERS, IMAGES],
+    columns: &[NAME, default_column("Ready"), AGE, CONTAINERS, IMAGES],
     cells: |object, now| {
         let ready = format!(
             "{}/{}",
@@ -132,7 +132,12 @@ pub(super) const STATEFUL_SET: Printer = Printer {
 };
 
 pub(super) const CONTROLLER_REVISION: Printer = Printer {
-    columns: &[NAME, shown("Controller"), shown("Revision"), AGE],
+    columns: &[
+        NAME,
+        default_column("Controller"),
+        default_column("Revision"),
+        AGE,
+    ],
     cells: |object, now| {
         let owners = items(object, "/metadata/ownerReferences");
         let controller = owners
@@ -161,9 +166,9 @@ pub(super) const CONTROLLER_REVISION: Printer = Printer {
 pub(super) const POD_TEMPLATE: Printer = Printer {
     columns: &[
         NAME,
-        shown("Containers"),
-        shown("Images"),
-        shown("Pod Labels"),
+        default_column("Containers"),
+        default_column("Images"),
+        default_column("Pod Labels"),
     ],
     cells: |object, _| {
         let [containers, images] = names_and_images(items(object, "/template/spec/containers"));
@@ -179,11 +184,11 @@ pub(super) const POD_TEMPLATE: Printer = Printer {
 pub(super) const AUTOSCALER: Printer = Printer {
     columns: &[
         NAME,
-        shown("Reference"),
-        shown("Targets"),
-        shown("MinPods"),
-        shown("MaxPods"),
-        shown("Replicas"),
+        default_column("Reference"),
+        default_column("Targets"),
+        default_column("MinPods"),
+        default_column("MaxPods"),
+        default_column("Replicas"),
         AGE,
     ],
     cells: |object, now| {

@@ -45,8 +45,8 @@ pub fn decode(
         object,
     )?;
     let told = match kind.schema() {
-        KindSchema::Published(schema) => published(name, schema, object, (repeated, fields))?,
-        KindSchema::Defined(schema) => defined(name, schema, object, (repeated, fields))?,
+        KindSchema::Published(schema) => decode_published(name, schema, object, repeated, fields)?,
+        KindSchema::Defined(schema) => decode_defined(name, schema, object, repeated, fields)?,
     };
     Ok(if fields == FieldValidation::Warn {
         told
@@ -61,7 +61,8 @@ pub fn decode(
 /// As [`decode`].
 pub fn decode_body(
     type_: &RequestType,
-    (headers, body): (&HeaderMap, &Bytes),
+    headers: &HeaderMap,
+    body: &Bytes,
     query: &Query,
 ) -> Result<(Value, Vec<String>), StatusError> {
     let name = type_.name();
@@ -69,7 +70,7 @@ pub fn decode_body(
     let mut object = body::parse(headers, body, name.kind)?;
     take_kind(name, |version| type_.takes(version), false, &mut object)?;
     let repeated = DuplicateFields::of(headers, body, fields);
-    let told = published(name, type_.schema(), &mut object, (repeated, fields))?;
+    let told = decode_published(name, type_.schema(), &mut object, repeated, fields)?;
     Ok((
         object,
         if fields == FieldValidation::Warn {
@@ -80,11 +81,12 @@ pub fn decode_body(
     ))
 }
 
-fn published(
+fn decode_published(
     name: TypeName<'_>,
     schema: &Schema,
     object: &mut Value,
-    (repeated, fields): (DuplicateFields<'_>, FieldValidation),
+    repeated: DuplicateFields<'_>,
+    fields: FieldValidation,
 ) -> Result<Vec<String>, StatusError> {
     schema.normalise(object);
     let Findings {
@@ -92,7 +94,7 @@ fn published(
         unknown,
         ..
     } = schema.check(object);
-    let told = allowed(
+    let told = check_allowed(
         name,
         repeated.messages_with_unknown(&unknown),
         repeated,
@@ -108,11 +110,12 @@ fn published(
 }
 
 /// Decodes an object of a kind from a definition, whose schema does not describe the metadata, which all kinds share.
-fn defined(
+fn decode_defined(
     name: TypeName<'_>,
     schema: &Structural,
     object: &mut Value,
-    (repeated, fields): (DuplicateFields<'_>, FieldValidation),
+    repeated: DuplicateFields<'_>,
+    fields: FieldValidation,
 ) -> Result<Vec<String>, StatusError> {
     let mut unknown = schema.prune(object);
     if let Some(metadata) = object.get_mut("metadata") {
@@ -151,13 +154,13 @@ fn defined(
         .chain(unknown)
         .take(MAX_FIELD_ERRORS)
         .collect();
-    let told = allowed(name, told, repeated, fields)?;
+    let told = check_allowed(name, told, repeated, fields)?;
     schema.fill_defaults(object)?;
     Ok(told)
 }
 
 /// Returns warnings about unknown and repeated fields, or an error if they are not allowed.
-fn allowed(
+fn check_allowed(
     name: TypeName<'_>,
     told: Vec<String>,
     repeated: DuplicateFields<'_>,
@@ -166,7 +169,7 @@ fn allowed(
     if fields == FieldValidation::Strict && !told.is_empty() {
         return Err(unreadable(
             name,
-            &format!("strict decoding error: {}", repeated.refused(&told)),
+            &format!("strict decoding error: {}", repeated.into_refusal(&told)),
         ));
     }
     Ok(told)
@@ -180,7 +183,7 @@ fn take_kind(
     object: &mut Value,
 ) -> Result<(), StatusError> {
     if !object.is_object() {
-        return Err(body::unrecognized(name.kind, body::NOT_AN_OBJECT, b""));
+        return Err(body::unrecognized_body(name.kind, body::NOT_AN_OBJECT, b""));
     }
     let expected = name.api_version();
     let map = as_map(object);

@@ -133,11 +133,7 @@ pub const fn member(field: &'static str, rows: &'static [Row]) -> Member {
 }
 
 /// Makes a member that Kubernetes' messages call otherwise: as a second one, and as the only one.
-pub const fn renamed(
-    field: &'static str,
-    names: [&'static str; 2],
-    rows: &'static [Row],
-) -> Member {
+pub const fn rename(field: &'static str, names: [&'static str; 2], rows: &'static [Row]) -> Member {
     Member { field, names, rows }
 }
 
@@ -224,7 +220,7 @@ fn apply(rule: &Rule, place: &Place<'_>, causes: &mut Vec<Cause>) {
 fn single(rule: &Rule, place: &Place<'_>) -> Option<Cause> {
     let value = place.value;
     let written = value.as_str().unwrap_or_default();
-    let fault = |is_wrong: bool, why: &str| is_wrong.then(|| place.refused(why));
+    let fault = |is_wrong: bool, why: &str| is_wrong.then(|| place.refusal(why));
     match rule {
         Rule::Required(why) => is_empty(value).then(|| Cause::required(place.path(), why)),
         Rule::Present(why) => value.is_null().then(|| Cause::required(place.path(), why)),
@@ -315,7 +311,7 @@ fn port(place: &Place<'_>, causes: &mut Vec<Cause>) {
     match place.value {
         Value::String(name) => {
             let faults = names::port_name(name);
-            causes.extend(faults.iter().map(|why| place.refused(why)));
+            causes.extend(faults.iter().map(|why| place.refusal(why)));
         }
         _ => {
             let bound = numbers::Bound::Range {

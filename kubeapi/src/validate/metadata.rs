@@ -144,14 +144,14 @@ pub fn finalizer(finalizer: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn qualified_finalizer(finalizer: &Place<'_>, causes: &mut Vec<Cause>) {
     let faults = names::qualified_name(finalizer.value.as_str().unwrap_or_default());
-    causes.extend(faults.iter().map(|why| finalizer.refused(why)));
+    causes.extend(faults.iter().map(|why| finalizer.refusal(why)));
 }
 
 fn standard_finalizer(finalizer: &Place<'_>, causes: &mut Vec<Cause>) {
     let name = finalizer.value.as_str().unwrap_or_default();
     if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
         let why = "name is neither a standard finalizer name nor is it fully qualified";
-        causes.push(finalizer.refused(why));
+        causes.push(finalizer.refusal(why));
     }
 }
 
@@ -159,7 +159,7 @@ fn exclusive_finalizers(finalizers: &Place<'_>, causes: &mut Vec<Cause>) {
     let has = |name: &str| finalizers.list().iter().any(|finalizer| finalizer == name);
     if has("orphan") && has("foregroundDeletion") {
         causes
-            .push(finalizers.refused("finalizer orphan and foregroundDeletion cannot be both set"));
+            .push(finalizers.refusal("finalizer orphan and foregroundDeletion cannot be both set"));
     }
 }
 
@@ -178,7 +178,7 @@ fn owner(owner: &Place<'_>, causes: &mut Vec<Cause>) {
         }
     }
     if (api_version, kind) == ("v1", "Event") {
-        causes.push(owner.refused("/v1, Kind=Event is disallowed from being an owner"));
+        causes.push(owner.refusal("/v1, Kind=Event is disallowed from being an owner"));
     }
 }
 
@@ -204,7 +204,7 @@ fn controllers(owners: &Place<'_>, causes: &mut Vec<Cause>) {
         let why = format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {other}"
         );
-        causes.push(owners.refused(&why));
+        causes.push(owners.refusal(&why));
     }
 }
 

@@ -195,7 +195,7 @@ impl<'a> Place<'a> {
     }
 
     /// A cause about this value.
-    pub fn refused(&self, why: &str) -> Cause {
+    pub fn refusal(&self, why: &str) -> Cause {
         Cause::invalid(self.path(), self.value, why)
     }
 }

@@ -21,7 +21,8 @@ use crate::{
 pub(crate) async fn bind(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let (binding, warnings) = decode_body(
         &request_type::BINDING,
-        (&call.headers, &call.body),
+        &call.headers,
+        &call.body,
         &call.query,
     )?;
     let (kind, name) = (&call.target.kind, &call.target.name);
@@ -35,7 +36,7 @@ pub(crate) async fn bind(api: &Api, call: &Call) -> Result<Response<Body>, Statu
             ));
         }
         match text_or_empty(pod, "/spec/nodeName") {
-            "" => Ok(Next::Replace(bound(pod, &node, &now()))),
+            "" => Ok(Next::Replace(bind_pod(pod, &node, &now()))),
             other => refuse(&format!("pod {name} is already assigned to node {other:?}")),
         }
     })
@@ -65,7 +66,7 @@ fn target(binding: &Value, name: &str) -> Result<String, StatusError> {
 }
 
 /// Sets the node of a pod. The generation is unchanged, since the node is not part of the author's specification.
-fn bound(pod: &Value, node: &str, now: &str) -> Value {
+fn bind_pod(pod: &Value, node: &str, now: &str) -> Value {
     let mut bound = pod.clone();
     let map = as_map(&mut bound);
     child(map, "spec").insert("nodeName".into(), node.into());

@@ -18,10 +18,10 @@ use crate::{
 };
 
 /// Answers with the request's objects, or the one that it names.
-pub(crate) async fn computed(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
+pub(crate) async fn answer_computed(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let target = &call.target;
     let source = api
-        .computed(&target.kind)
+        .computed_objects(&target.kind)
         .ok_or_else(StatusError::no_resource)?;
     source
         .warning()
@@ -38,7 +38,7 @@ pub(crate) async fn computed(api: &Api, call: &Call) -> Result<Response<Body>, S
         return answer(call, StatusCode::OK, Outcome::DryRun(found), &[]);
     }
     items.retain(|item| selection.matches(item));
-    let metadata = paged(api, call, &mut items)?;
+    let metadata = take_page(api, call, &mut items)?;
     let list = match call.shape {
         Shape::Objects => {
             items.iter_mut().for_each(remove_kind);
@@ -78,7 +78,7 @@ pub(crate) async fn computed(api: &Api, call: &Call) -> Result<Response<Body>, S
 }
 
 /// Reduces the objects to the page that the request asks for, and returns the metadata of the list. Computed objects have no versions.
-fn paged(api: &Api, call: &Call, items: &mut Vec<Value>) -> Result<Value, StatusError> {
+fn take_page(api: &Api, call: &Call, items: &mut Vec<Value>) -> Result<Value, StatusError> {
     let PageOptions { limit, start, .. } = page_options(api, call)?;
     let place = |item: &Value| {
         ["namespace", "name"]

@@ -5,7 +5,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    generated_name::generated,
+    generated_name::generate_name,
     get::{self, Outcome, answer, key},
     write::{AdmittedObject, admit, store},
 };
@@ -93,7 +93,7 @@ async fn create_object(
         };
         if generates {
             // before all that the server adds: some of it is made of the name
-            target.name = generated(&generate);
+            target.name = generate_name(&generate);
             metadata(&mut object).insert("name".into(), target.name.as_str().into());
         }
         let damaged_uid = damaged_uid(api, &target, &object).await?;
@@ -112,7 +112,7 @@ async fn create_object(
                 .await
                 .map(Outcome::DryRun);
         }
-        match store(api, &target, (Expect::Absent, None), Some(object)).await {
+        match store(api, &target, Expect::Absent, None, Some(object)).await {
             Err(error) if error.is_already_exists() && !is_last => {}
             written => return written.map(Outcome::Stored),
         }
@@ -126,7 +126,7 @@ async fn damaged_uid(
     object: &Value,
 ) -> Result<Option<String>, StatusError> {
     let key = key(target);
-    if !api.store().damaged().has(&key) {
+    if !api.store().damaged_objects().has(&key) {
         return Ok(None);
     }
     let known = Uuid::parse_str(text_or_empty(object, "/metadata/uid")).ok();

@@ -16,7 +16,7 @@ use crate::{
     Api, Body,
     cause::Cause,
     object::{
-        deletion::{Deletion, Next, Policy, deleted},
+        deletion::{Deletion, Next, Policy, deletion_effect},
         text_or_empty,
     },
     registry::{Builtin, Kind},
@@ -179,7 +179,8 @@ fn options(call: &Call) -> Result<(Options, Call), StatusError> {
     if !call.body.is_empty() {
         let (body, warnings) = decode_body(
             &request_type::DELETE_OPTIONS,
-            (&call.headers, &call.body),
+            &call.headers,
+            &call.body,
             &call.query,
         )?;
         warnings
@@ -222,7 +223,7 @@ pub(super) async fn delete_one(
         let next = if is_cached_namespace {
             Next::Remove
         } else {
-            deleted(&call.target.kind, &asked, current, Timestamp::now())
+            deletion_effect(&call.target.kind, &asked, current, Timestamp::now())
         };
         gone = matches!(next, Next::Remove);
         Ok(next)
@@ -253,7 +254,7 @@ async fn delete_damaged(api: &Api, call: &Call, options: &Options) -> Result<Val
         metadata["namespace"] = json!(target.namespace);
     }
     if !call.query.dry_run() {
-        store(api, target, (Expect::Anything, None), None).await?;
+        store(api, target, Expect::Anything, None, None).await?;
     }
     Ok(
         json!({"kind": target.kind.kind, "apiVersion": target.kind.api_version(), "metadata": metadata}),
@@ -262,7 +263,7 @@ async fn delete_damaged(api: &Api, call: &Call, options: &Options) -> Result<Val
 
 /// Deletes the damaged objects of the request's collection, of which no selector can be checked.
 async fn delete_damaged_of(api: &Api, call: &Call, options: &Options) -> Result<(), StatusError> {
-    let (scope, damaged) = (scope(&call.target), api.store().damaged().now());
+    let (scope, damaged) = (scope(&call.target), api.store().damaged_objects().now());
     let covered = |key: &&Key| {
         key.resource == scope.resource
             && scope

@@ -12,7 +12,7 @@ const SUFFIX: usize = 5;
 const LONGEST: usize = 63;
 
 /// Returns a name with this prefix that is almost certainly unused.
-pub fn generated(prefix: &str) -> String {
+pub fn generate_name(prefix: &str) -> String {
     let mut random = rand::rng();
     let kept = prefix.chars().take(LONGEST - SUFFIX);
     let suffix = (0..SUFFIX).filter_map(|_| ALPHABET.get(random.random_range(0..ALPHABET.len())));

@@ -8,7 +8,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Api, Body,
-    object::conversion::served,
+    object::conversion::convert_served,
     request::{accept::Shape, body, call::Call, path::Target},
     status::StatusError,
     table::{self, IncludeObject},
@@ -34,7 +34,7 @@ pub fn key(target: &Target) -> Key {
 pub async fn find(api: &Api, target: &Target) -> Result<Object, StatusError> {
     let found = Store::get(&**api.store(), &key(target)).await?;
     let found = found.ok_or_else(|| StatusError::not_found(&target.kind, &target.name))?;
-    Ok(served(&target.kind, found)?)
+    Ok(convert_served(&target.kind, found)?)
 }
 
 /// The resulting object of a verb.

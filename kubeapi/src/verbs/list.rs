@@ -64,7 +64,7 @@ pub(super) fn page_options(api: &Api, call: &Call) -> Result<PageOptions, Status
         .and_then(|limit| usize::try_from(limit).ok())
         .filter(|limit| *limit > 0);
     let start = call.query.get("continue").map(decode).transpose()?;
-    let exact = exact_revision(api, call, (start.is_some(), limit.is_some()))?;
+    let exact = exact_revision(api, call, start.is_some(), limit.is_some())?;
     Ok(PageOptions {
         limit,
         start,
@@ -85,9 +85,10 @@ pub(crate) async fn list(api: &Api, call: &Call) -> Result<Response<Body>, Statu
     let kind = &call.target.kind;
     if call.shape == Shape::Objects {
         let json = if api.strategy().lists_untyped(kind) {
-            let items = untyped(kind, items)?;
+            let items = strip_kinds(kind, items)?;
             raw_list(
-                (&kind.list_kind(), &kind.api_version()),
+                &kind.list_kind(),
+                &kind.api_version(),
                 &metadata,
                 b"{",
                 &items,
@@ -95,7 +96,8 @@ pub(crate) async fn list(api: &Api, call: &Call) -> Result<Response<Body>, Statu
         } else {
             let items: Vec<_> = items.into_iter().map(|item| item.json).collect();
             raw_list(
-                (&kind.list_kind(), &kind.api_version()),
+                &kind.list_kind(),
+                &kind.api_version(),
                 &metadata,
                 b"",
                 &items,
@@ -109,7 +111,8 @@ pub(crate) async fn list(api: &Api, call: &Call) -> Result<Response<Body>, Statu
             .map(metadata_alone)
             .collect::<Result<Vec<_>, _>>()?;
         let json = raw_list(
-            ("PartialObjectMetadataList", "meta.k8s.io/v1"),
+            "PartialObjectMetadataList",
+            "meta.k8s.io/v1",
             &metadata,
             b"",
             &items,
@@ -180,7 +183,7 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<ListPage,
             limit: limit.map(|limit| limit - items.len()),
         };
         let listing = snapshot::list(&**api.store(), &scope(&call.target), &page, at).await;
-        let listing = listing.map_err(|error| expired(error, start.as_ref()))?;
+        let listing = listing.map_err(|error| expired_status(error, start.as_ref()))?;
         check_damaged(call, &listing)?;
         let revision = *at.get_or_insert(listing.revision);
         let last = listing
@@ -237,7 +240,7 @@ fn check_damaged(call: &Call, listing: &Listing) -> Result<(), StatusError> {
 }
 
 /// Returns 410 for a list whose revision is no longer known, with a token that goes on without it where the list had begun.
-fn expired(error: StoreError, start: Option<&Continue>) -> StatusError {
+fn expired_status(error: StoreError, start: Option<&Continue>) -> StatusError {
     match (error, start) {
         (StoreError::Expired { .. }, Some(start)) => {
             let (ns, name) = (start.ns.clone(), start.name.clone());
@@ -269,7 +272,8 @@ fn retain_selected(items: &mut Vec<Object>, selection: &Selection) -> Result<(),
 fn exact_revision(
     api: &Api,
     call: &Call,
-    (is_continued, is_paged): (bool, bool),
+    is_continued: bool,
+    is_paged: bool,
 ) -> Result<Option<u64>, StatusError> {
     let Some(asked) = call.query.resource_version()?.filter(|asked| *asked > 0) else {
         return Ok(None);
@@ -303,7 +307,7 @@ fn decode(token: &str) -> Result<Continue, StatusError> {
 }
 
 /// Returns the objects without their kinds, and without the braces that open them.
-fn untyped(kind: &Kind, items: Vec<Object>) -> Result<Vec<Bytes>, StatusError> {
+fn strip_kinds(kind: &Kind, items: Vec<Object>) -> Result<Vec<Bytes>, StatusError> {
     // the form in which all objects are stored
     let head = format!(
         "{{\"kind\":{},\"apiVersion\":{},",
@@ -330,7 +334,8 @@ pub(super) fn remove_kind(object: &mut Value) {
 
 /// Joins objects that are already encoded into a list; `opening` stands before each.
 fn raw_list(
-    (kind, api_version): (&str, &str),
+    kind: &str,
+    api_version: &str,
     metadata: &Value,
     opening: &[u8],
     items: &[impl AsRef<[u8]>],

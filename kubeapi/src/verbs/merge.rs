@@ -19,18 +19,18 @@ const SERVERS: [&str; 5] = [
 
 /// Returns `new` in place of `old`, written through the main resource or a subresource: each keeps what the other one writes, and both
 /// keep what only the server writes.
-pub(super) fn merged(kind: &Kind, part: Option<Subresource>, old: &Value, mut new: Value) -> Value {
+pub(super) fn merge(kind: &Kind, part: Option<Subresource>, old: &Value, mut new: Value) -> Value {
     match part {
         Some(Subresource::Status) => return status_merged(kind, old, &new),
         Some(Subresource::Approval) => {
-            let mut merged = part_merged(old, &new, ("status", "conditions"));
+            let mut merged = part_merged(old, &new, "status", "conditions");
             take_metadata(&mut merged, &new);
             return merged;
         }
-        Some(Subresource::Finalize) => return part_merged(old, &new, ("spec", "finalizers")),
+        Some(Subresource::Finalize) => return part_merged(old, &new, "spec", "finalizers"),
         Some(Subresource::EphemeralContainers) => {
-            let mut merged = part_merged(old, &new, ("spec", "ephemeralContainers"));
-            if wanted(kind, old) != wanted(kind, &merged) {
+            let mut merged = part_merged(old, &new, "spec", "ephemeralContainers");
+            if spec_fields(kind, old) != spec_fields(kind, &merged) {
                 next_generation(&mut merged);
             }
             return merged;
@@ -49,7 +49,7 @@ pub(super) fn merged(kind: &Kind, part: Option<Subresource>, old: &Value, mut ne
         assign(as_map(&mut new), "status", old.get("status").cloned());
     }
     keep_servers_metadata(old, &mut new);
-    if kind.counts_generations() && wanted(kind, old) != wanted(kind, &new) {
+    if kind.counts_generations() && spec_fields(kind, old) != spec_fields(kind, &new) {
         next_generation(&mut new);
     }
     new
@@ -89,7 +89,7 @@ fn take_metadata(merged: &mut Value, new: &Value) {
 }
 
 /// Returns the old object with one field of the new one's spec or status.
-fn part_merged(old: &Value, new: &Value, (half, field): (&str, &str)) -> Value {
+fn part_merged(old: &Value, new: &Value, half: &str, field: &str) -> Value {
     let mut merged = old.clone();
     let value = new.get(half).and_then(|half| half.get(field)).cloned();
     assign(child(as_map(&mut merged), half), field, value);
@@ -120,7 +120,7 @@ fn keep_servers_metadata(old: &Value, new: &mut Value) {
 }
 
 /// Returns the fields whose change increments the generation: all but the metadata, and the status where it is a subresource.
-fn wanted(kind: &Kind, object: &Value) -> Map<String, Value> {
+fn spec_fields(kind: &Kind, object: &Value) -> Map<String, Value> {
     let mut wanted = object.as_object().cloned().unwrap_or_default();
     for key in ["metadata", "apiVersion", "kind"] {
         wanted.shift_remove(key);

@@ -18,7 +18,7 @@ mod watch;
 pub mod write;
 
 pub(crate) use binding::bind;
-pub(crate) use computed::computed;
+pub(crate) use computed::answer_computed;
 pub(crate) use create::create;
 pub(crate) use delete::{delete, delete_collection};
 pub(crate) use eviction::evict;

@@ -34,7 +34,7 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     if is_apply && call.target.part.is_none() {
         let new = || {
             api.strategy().check_applied(call, None, &body)?;
-            admit(api, call, patched(call, kind, None, &body)?)
+            admit(api, call, apply_patch(call, kind, None, &body)?)
         };
         if let Some(created) = create_if_missing(api, call, new, Origin::Apply).await? {
             return Ok(created);
@@ -46,7 +46,7 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
             check_expected(call, &body, current)?;
             api.strategy().check_applied(call, Some(current), &body)?;
         }
-        let new = patched(call, kind, Some(current), &body)?;
+        let new = apply_patch(call, kind, Some(current), &body)?;
         let AdmittedObject {
             object,
             warnings: found,
@@ -70,7 +70,7 @@ fn read(api: &Api, call: &Call, kind: PatchKind) -> Result<Value, StatusError> {
     Ok(object)
 }
 
-fn patched(
+fn apply_patch(
     call: &Call,
     kind: PatchKind,
     current: Option<&Value>,

@@ -40,14 +40,11 @@ pub(crate) async fn scale(
     let object = match *method {
         Method::GET => find(api, &call.target).await?.value()?,
         Method::PUT => {
-            let (scale, found) = decode_body(
-                &request_type::SCALE,
-                (&call.headers, &call.body),
-                &call.query,
-            )?;
+            let (scale, found) =
+                decode_body(&request_type::SCALE, &call.headers, &call.body, &call.query)?;
             check_name(call, &scale)?;
             warnings = found;
-            changed(api, call, &paths, |_| Ok(scale.clone())).await?
+            update_scale(api, call, &paths, |_| Ok(scale.clone())).await?
         }
         _ => {
             let kind =
@@ -60,7 +57,7 @@ pub(crate) async fn scale(
                 PatchKind::Merge | PatchKind::Strategic => (PatchKind::Merge, json(&call.body)?),
                 PatchKind::Apply => (PatchKind::Merge, body::yaml(&call.body)?),
             };
-            changed(api, call, &paths, |scale| {
+            update_scale(api, call, &paths, |scale| {
                 let options = super::write::writer(call, "");
                 let target = patch::Target {
                     group: "autoscaling",
@@ -82,7 +79,7 @@ pub(crate) async fn scale(
 }
 
 /// Returns the object with the replicas of its scale after `change`.
-async fn changed(
+async fn update_scale(
     api: &Api,
     call: &Call,
     paths: &ScalePaths,

@@ -159,7 +159,7 @@ mod tests {
     }
 
     /// All objects, read in pages of `limit` between which others write.
-    async fn paged(
+    async fn read_pages(
         store: &Arc<MemoryStore>,
         scope: &Scope,
         limit: usize,
@@ -200,7 +200,7 @@ mod tests {
             for scope in [scope(None), scope(Some("b"))] {
                 for limit in 1..5 {
                     let expected = store.list(&scope, &Page::default()).await.unwrap().items;
-                    let found = paged(&store, &scope, limit, &mut random).await;
+                    let found = read_pages(&store, &scope, limit, &mut random).await;
                     let brief = |objects: &[Object]| -> BTreeMap<_, _> {
                         objects
                             .iter()

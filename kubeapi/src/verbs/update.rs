@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     create::create_if_missing,
     get::{self, answer},
-    merge::merged,
+    merge::merge,
     write::{AdmittedObject, Change, admit, modify},
 };
 use crate::{
@@ -35,7 +35,7 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
             return Ok(created);
         }
     }
-    if call.target.part.is_none() && api.store().damaged().has(&get::key(&call.target)) {
+    if call.target.part.is_none() && api.store().damaged_objects().has(&get::key(&call.target)) {
         let new = || {
             let mut object = object.clone();
             // nobody can compare it with that of the damaged object
@@ -127,7 +127,7 @@ pub(super) fn finish(
     origin: Origin,
 ) -> Result<Next, StatusError> {
     let kind = &call.target.kind;
-    let mut new = merged(kind, call.target.part, current, new);
+    let mut new = merge(kind, call.target.part, current, new);
     api.strategy()
         .prepare_update(call, current, &mut new, origin)?;
     Ok(Next::Replace(new))

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Api, Body, BoxError,
     describe::metrics::WatcherGuard,
-    object::{as_map, conversion::served, metadata},
+    object::{as_map, conversion::convert_served, metadata},
     registry::Kind,
     request::{accept::Shape, body, call::Call},
     selector::Selection,
@@ -188,11 +188,11 @@ impl EventEncoder {
             previous,
         } = event;
         let object = match kind == EventKind::Deleted && previous.is_none() {
-            true => placed(&self.kind, object)?,
-            false => served(&self.kind, object)?,
+            true => place_deleted(&self.kind, object)?,
+            false => convert_served(&self.kind, object)?,
         };
         let previous = previous
-            .map(|previous| served(&self.kind, previous))
+            .map(|previous| convert_served(&self.kind, previous))
             .transpose()?;
         if self.selection.is_everything() {
             let type_ = match kind {
@@ -222,9 +222,9 @@ impl EventEncoder {
                 let mut last = before.unwrap_or_default();
                 metadata(&mut last)
                     .insert("resourceVersion".into(), object.revision.to_string().into());
-                Ok(Some(written(
+                Ok(Some(encode_event(
                     "DELETED",
-                    self.shaped(last).to_string().as_bytes(),
+                    self.shape(last).to_string().as_bytes(),
                 )))
             }
         }
@@ -232,15 +232,18 @@ impl EventEncoder {
 
     fn line(&mut self, type_: &str, object: &Object) -> Result<Bytes, StatusError> {
         match self.shape {
-            Shape::Objects => return Ok(written(type_, &object.json)),
-            Shape::Metadata => return Ok(written(type_, metadata_alone(object)?.as_bytes())),
+            Shape::Objects => return Ok(encode_event(type_, &object.json)),
+            Shape::Metadata => return Ok(encode_event(type_, metadata_alone(object)?.as_bytes())),
             Shape::Table => {}
         }
         let value = object.value()?;
-        Ok(written(type_, self.shaped(value).to_string().as_bytes()))
+        Ok(encode_event(
+            type_,
+            self.shape(value).to_string().as_bytes(),
+        ))
     }
 
-    fn shaped(&mut self, object: Value) -> Value {
+    fn shape(&mut self, object: Value) -> Value {
         match self.shape {
             Shape::Objects => object,
             Shape::Metadata => metadata_of(&object),
@@ -284,12 +287,12 @@ impl EventEncoder {
                 Timestamp::now(),
             ),
         };
-        written("BOOKMARK", object.to_string().as_bytes())
+        encode_event("BOOKMARK", object.to_string().as_bytes())
     }
 }
 
 /// Encodes the deletion of an object that could not be read, with its name only.
-fn placed(kind: &Kind, object: Object) -> Result<Object, StatusError> {
+fn place_deleted(kind: &Kind, object: Object) -> Result<Object, StatusError> {
     let mut value = object.value()?;
     let map = as_map(&mut value);
     map.shift_insert(0, "kind".into(), kind.kind.as_str().into());
@@ -298,10 +301,10 @@ fn placed(kind: &Kind, object: Object) -> Result<Object, StatusError> {
 }
 
 fn error_line(error: &StatusError) -> Bytes {
-    written("ERROR", error.body().to_string().as_bytes())
+    encode_event("ERROR", error.body().to_string().as_bytes())
 }
 
-fn written(type_: &str, object: &[u8]) -> Bytes {
+fn encode_event(type_: &str, object: &[u8]) -> Bytes {
     let mut line = BytesMut::with_capacity(object.len() + type_.len() + 24);
     line.put_slice(b"{\"type\":\"");
     line.put_slice(type_.as_bytes());

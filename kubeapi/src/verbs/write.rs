@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Api,
     object::{
-        conversion::{served, stored},
+        conversion::{convert_served, to_stored},
         deletion::{Next, is_awaited},
         is_deleting, metadata, object_size, text_or_empty,
     },
@@ -74,10 +74,11 @@ fn place(kind: &Kind, target: &Target, object: &mut Value) -> Result<(), StatusE
 pub async fn store(
     api: &Api,
     target: &Target,
-    (expect, before): (Expect, Option<&Value>),
+    expect: Expect,
+    before: Option<&Value>,
     value: Option<Value>,
 ) -> Result<Object, StatusError> {
-    let value = value.map(|value| stored(&target.kind, value));
+    let value = value.map(|value| to_stored(&target.kind, value));
     if let Some(value) = &value {
         api.strategy().check_size(before, value)?;
     }
@@ -123,7 +124,7 @@ async fn commit(
         Ok(written) => {
             let nothing = || StatusError::internal("the store answered nothing");
             let written = written.into_iter().next().ok_or_else(nothing);
-            return Ok(written.and_then(|written| Ok(served(&target.kind, written)?)));
+            return Ok(written.and_then(|written| Ok(convert_served(&target.kind, written)?)));
         }
         Err(error) => error,
     };
@@ -216,7 +217,8 @@ pub async fn modify(
         match store(
             api,
             target,
-            (Expect::Revision(current.revision), Some(&value)),
+            Expect::Revision(current.revision),
+            Some(&value),
             next,
         )
         .await

@@ -72,7 +72,7 @@ pub struct ConnectionSlot {
 
 impl ConnectionSlot {
     /// Waits until the connection must end because its slot was given to another one. Cancel-safe.
-    pub async fn evicted(&self) {
+    pub async fn wait_evicted(&self) {
         self.evicted.cancelled().await;
     }
 

@@ -17,7 +17,7 @@ fn loopback() -> Option<SocketAddr> {
     Some(SocketAddr::from(([127, 0, 0, 1], 1000)))
 }
 
-fn ended(slots: &[ConnectionSlot]) -> Vec<bool> {
+fn evictions(slots: &[ConnectionSlot]) -> Vec<bool> {
     slots
         .iter()
         .map(|slot| slot.evicted.is_cancelled())
@@ -31,7 +31,7 @@ fn of_silent_connections_the_oldest_of_whoever_has_most_goes() {
         .map(|last| limiter.accept(peer(last)).unwrap())
         .into();
     assert_eq!(
-        ended(&slots),
+        evictions(&slots),
         [false, true, true, false, false],
         "the first of all is not of the crowd"
     );
@@ -49,7 +49,7 @@ fn a_crowd_on_one_address_does_not_keep_the_next_one_out() {
     let more: Vec<_> = (0..100)
         .map(|_| limiter.accept(loopback()).unwrap())
         .collect();
-    assert!(!newcomer.evicted.is_cancelled() && ended(&crowd).into_iter().all(|ended| ended));
+    assert!(!newcomer.evicted.is_cancelled() && evictions(&crowd).into_iter().all(|ended| ended));
     drop((request, more, newcomer, crowd));
     assert_eq!(limiter.0.lock().counts(), (0, 0));
 }
@@ -72,7 +72,7 @@ fn of_established_ones_the_longest_idle_goes_and_places_are_kept_for_the_privile
     );
     let master = limiter.accept(loopback()).unwrap();
     let at_work = master.begin(true).unwrap();
-    assert_eq!(ended(&slots), [false; 3]);
+    assert_eq!(evictions(&slots), [false; 3]);
     let master_too = limiter.accept(loopback()).unwrap();
     assert!(master_too.begin(true).is_err(), "all are at work");
     drop(requests.remove(1));
@@ -84,7 +84,7 @@ fn of_established_ones_the_longest_idle_goes_and_places_are_kept_for_the_privile
     );
     let _request = other.begin(false).unwrap();
     assert_eq!(
-        ended(&slots),
+        evictions(&slots),
         [false, true, false],
         "it was idle before the first"
     );
@@ -92,7 +92,7 @@ fn of_established_ones_the_longest_idle_goes_and_places_are_kept_for_the_privile
     let last = limiter.accept(loopback()).unwrap();
     let _last = last.begin(false).unwrap();
     assert_eq!(
-        (ended(&slots), master.evicted.is_cancelled()),
+        (evictions(&slots), master.evicted.is_cancelled()),
         (vec![true, true, false], false)
     );
 }
@@ -109,7 +109,7 @@ fn an_address_has_its_share_and_loopback_has_all() {
     let _first = slots[0].begin(false).unwrap();
     let third = limiter.accept(peer(1)).unwrap();
     assert_eq!(
-        ended(&slots),
+        evictions(&slots),
         [false, true],
         "the silent one goes before the one at work"
     );
@@ -119,7 +119,7 @@ fn an_address_has_its_share_and_loopback_has_all() {
     let many: Vec<_> = (0..50)
         .map(|_| limiter.accept(loopback()).unwrap())
         .collect();
-    assert_eq!(ended(&many), [false; 50]);
+    assert_eq!(evictions(&many), [false; 50]);
     let unix: Vec<_> = (0..10).map(|_| limiter.accept(None).unwrap()).collect();
-    assert_eq!(ended(&unix), [false; 10]);
+    assert_eq!(evictions(&unix), [false; 10]);
 }

@@ -193,7 +193,7 @@ impl Work {
     }
 
     /// Records that readings were reported, or must be reported again.
-    pub(crate) fn reported(&mut self, readings: &[Reading], is_done: bool, now: Instant) {
+    pub(crate) fn record_reported(&mut self, readings: &[Reading], is_done: bool, now: Instant) {
         for reading in readings {
             let property = self
                 .device

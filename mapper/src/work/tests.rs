@@ -50,7 +50,7 @@ fn a_value_is_read_in_its_cycle_and_reported_in_its_own() {
     work.read(0, "1".into(), 100, begun);
     let first = vec![reading("1", 100, None)];
     assert_eq!(work.next(begun), Next::Report(first.clone()));
-    work.reported(&first, true, begun);
+    work.record_reported(&first, true, begun);
     assert_eq!(work.next(begun), Next::Wait(Some(begun + SECOND)));
     for second in 1..10 {
         let now = begun + second * SECOND;
@@ -78,7 +78,7 @@ fn a_wanted_value_is_written_once_and_what_came_of_it_reported_at_once() {
         "a write that failed holds up nothing"
     );
     work.read(0, "5".into(), 1, now);
-    work.reported(&[reading("5", 1, None)], true, now);
+    work.record_reported(&[reading("5", 1, None)], true, now);
     assert_eq!(work.next(now), Next::Wait(Some(now + SECOND)));
     let now = now + SECOND;
     assert_eq!(work.next(now), Next::Write(0, "20".into()));
@@ -101,13 +101,13 @@ fn a_report_that_did_not_arrive_is_made_again_with_the_newest_value() {
     let mut work = Work::new(device(vec![property("t", None)]));
     let now = Instant::now();
     work.read(0, "1".into(), 1, now);
-    work.reported(&[reading("1", 1, None)], false, now);
+    work.record_reported(&[reading("1", 1, None)], false, now);
     let now = now + SECOND;
     work.read(0, "2".into(), 2, now);
     assert_eq!(work.next(now), Next::Report(vec![reading("2", 2, None)]));
     // a value that was read while the report was under way is reported later
     work.read(0, "3".into(), 3, now);
-    work.reported(&[reading("2", 2, None)], true, now);
+    work.record_reported(&[reading("2", 2, None)], true, now);
     work.read(0, "3".into(), 3, now + 9 * SECOND);
     assert_eq!(
         work.next(now + 10 * SECOND - SECOND / 2),
@@ -135,7 +135,7 @@ fn a_device_that_is_slower_than_its_cycles_is_read_in_turn_and_reported() {
                     "not before everything was read"
                 );
                 reported += readings.len();
-                work.reported(&readings, true, now);
+                work.record_reported(&readings, true, now);
             }
             other => panic!("{other:?}"),
         }
@@ -165,7 +165,7 @@ fn a_device_that_changes_all_the_time_is_read_and_reported() {
             }
             Next::Report(readings) => {
                 reported += readings.len();
-                work.reported(&readings, true, now);
+                work.record_reported(&readings, true, now);
             }
             other => panic!("{other:?}"),
         }

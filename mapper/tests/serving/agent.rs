@@ -132,14 +132,14 @@ impl FakeAgent {
     }
 
     pub(crate) async fn until(&self, call: &str) {
-        self.seen(|found| found == call, call).await;
+        self.wait_seen(|found| found == call, call).await;
     }
 
     pub(crate) async fn until_starts(&self, call: &str) {
-        self.seen(|found| found.starts_with(call), call).await;
+        self.wait_seen(|found| found.starts_with(call), call).await;
     }
 
-    async fn seen(&self, wanted: impl Fn(&str) -> bool, what: &str) {
+    async fn wait_seen(&self, wanted: impl Fn(&str) -> bool, what: &str) {
         let mut seen = Vec::new();
         let looking = async {
             loop {

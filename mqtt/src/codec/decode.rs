@@ -97,7 +97,11 @@ fn body(first: u8, bytes: &[u8], version: Option<Version>) -> Result<Packet, Fau
     Ok(packet)
 }
 
-fn said(reader: &mut Reader<'_>, version: Version, allowed: u64) -> Result<Properties, Fault> {
+fn read_properties(
+    reader: &mut Reader<'_>,
+    version: Version,
+    allowed: u64,
+) -> Result<Properties, Fault> {
     match version {
         Version::V5 => properties::read(reader, allowed),
         Version::V311 => Ok(Properties::default()),
@@ -116,7 +120,7 @@ fn publish(mut reader: Reader<'_>, flags: u8, version: Version) -> Result<Publis
     } else {
         reader.id()?
     };
-    let said = said(&mut reader, version, properties::PUBLISH)?;
+    let said = read_properties(&mut reader, version, properties::PUBLISH)?;
     if !(name.is_empty() && said.alias.is_some()) {
         topic::check_name(name)?;
     }
@@ -147,7 +151,7 @@ fn ack(reader: &mut Reader<'_>, version: Version) -> Result<Ack, Fault> {
 
 fn subscribe(reader: &mut Reader<'_>, version: Version) -> Result<Subscribe, Fault> {
     let id = reader.id()?;
-    let said = said(reader, version, properties::SUBSCRIBE)?;
+    let said = read_properties(reader, version, properties::SUBSCRIBE)?;
     let mut filters: Vec<(Arc<str>, Options)> = Vec::new();
     while !reader.is_empty() {
         let filter = filter(reader, filters.len())?;
@@ -197,7 +201,7 @@ fn options(byte: u8, version: Version) -> Result<Options, Fault> {
 
 fn unsubscribe(reader: &mut Reader<'_>, version: Version) -> Result<Unsubscribe, Fault> {
     let id = reader.id()?;
-    said(reader, version, properties::UNSUBSCRIBE)?;
+    read_properties(reader, version, properties::UNSUBSCRIBE)?;
     let mut filters = Vec::new();
     while !reader.is_empty() {
         filters.push(filter(reader, filters.len())?);

@@ -15,7 +15,7 @@ use crate::{
 impl Core {
     /// Handles PUBACK: a QoS 1 message has arrived.
     pub(super) fn puback(&mut self, id: u64, ack: Ack) {
-        if let Some(position) = self.sent(id, ack.id, QoS::AtLeastOnce) {
+        if let Some(position) = self.find_sent(id, ack.id, QoS::AtLeastOnce) {
             self.finish_inflight(id, position);
             self.pump(id);
         }
@@ -23,7 +23,7 @@ impl Core {
 
     /// Handles PUBREC: a QoS 2 message has arrived or is refused. Its payload is no longer needed, but its identifier is.
     pub(super) fn pubrec(&mut self, id: u64, ack: Ack) {
-        if let Some(position) = self.sent(id, ack.id, QoS::ExactlyOnce) {
+        if let Some(position) = self.find_sent(id, ack.id, QoS::ExactlyOnce) {
             if ack.refused {
                 self.finish_inflight(id, position);
                 return self.pump(id);
@@ -104,7 +104,7 @@ impl Core {
     }
 
     /// Returns the position of a message that was sent at `qos` and that the client has not confirmed yet.
-    fn sent(&self, id: u64, packet: u16, qos: QoS) -> Option<usize> {
+    fn find_sent(&self, id: u64, packet: u16, qos: QoS) -> Option<usize> {
         let session = self.sessions.get(&id)?;
         let position = session.position(packet)?;
         let queued = session.inflight.get(position)?.queued.as_ref()?;

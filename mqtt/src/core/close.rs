@@ -34,7 +34,7 @@ impl Core {
     }
 
     /// Handles the end of a connection, by itself or because of its client's fault.
-    pub(super) fn closed(&mut self, connection: u64, fault: Option<Fault>) {
+    pub(super) fn close(&mut self, connection: u64, fault: Option<Fault>) {
         if self.hold_closed(connection, fault) {
             return;
         }

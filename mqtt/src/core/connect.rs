@@ -26,7 +26,8 @@ impl Core {
     /// Handles a client's CONNECT.
     pub(super) fn connect(
         &mut self,
-        (connection, peer): (u64, IpAddr),
+        connection: u64,
+        peer: IpAddr,
         connect: &Connect,
         certificate: Option<Arc<str>>,
         outbox: Arc<Outbox>,

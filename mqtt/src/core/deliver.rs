@@ -150,7 +150,7 @@ impl Core {
         };
         let packet = session.take_id();
         let written = match &mut session.connection {
-            Some(_) if queued.message.expired(self.now) => Written::TooLarge,
+            Some(_) if queued.message.is_expired(self.now) => Written::TooLarge,
             Some(connection) => connection.publish(outgoing(&queued, packet, false, self.now)),
             None => return,
         };

@@ -41,7 +41,7 @@ impl Core {
     }
 
     fn sweep_retained(&mut self) {
-        for topic in self.retained.expired(self.now) {
+        for topic in self.retained.expired_topics(self.now) {
             self.forget_retained(&topic);
         }
         self.timers.sweep(self.now);

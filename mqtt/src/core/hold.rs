@@ -18,7 +18,7 @@ use super::{
 use crate::{
     codec::Packet,
     error::PublishError,
-    index::{Entry, Found, Subscriber},
+    index::{Found, IndexEntry, Subscriber},
     message::{Message, QoS},
     reason::{Fault, Reason},
 };
@@ -173,7 +173,7 @@ impl Core {
                 }
                 Held::Closed(fault) => {
                     self.forget_held(connection);
-                    return self.closed(connection, fault);
+                    return self.close(connection, fault);
                 }
                 // Messages of this process have their own queue.
                 Held::Local(..) => {}
@@ -284,10 +284,10 @@ impl Core {
                 .is_some_and(|session| !session.is_full(weight, &self.limits)),
         };
         let publisher = from.map(Subscriber::Session);
-        let hears = |entry: &&Entry| {
+        let hears = |entry: &&IndexEntry| {
             entry.qos > QoS::AtMostOnce && !(entry.no_local && publisher == Some(entry.who))
         };
-        let above = |entries: &[Entry]| {
+        let above = |entries: &[IndexEntry]| {
             entries
                 .iter()
                 .filter(hears)

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     confirmation::Delivered,
     counters::Counters,
-    index::{Entry, Subscriber},
+    index::{IndexEntry, Subscriber},
     message::{Message, QoS},
     topic,
 };
@@ -64,7 +64,7 @@ impl Core {
         else {
             return;
         };
-        let entry = Entry {
+        let entry = IndexEntry {
             who: Subscriber::Local(id),
             qos: QoS::ExactlyOnce,
             no_local: false,
@@ -79,7 +79,7 @@ impl Core {
         };
         local.filters.push(filter);
         let now = self.now;
-        for message in retained.iter().filter(|message| !message.expired(now)) {
+        for message in retained.iter().filter(|message| !message.is_expired(now)) {
             self.hand_over(id, message);
         }
     }

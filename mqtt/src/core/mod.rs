@@ -169,10 +169,10 @@ impl Core {
                 peer,
                 outbox,
             } => {
-                self.connect((connection, peer), &connect, certificate, outbox);
+                self.connect(connection, peer, &connect, certificate, outbox);
             }
             Command::Packets(batch) => self.batch(batch),
-            Command::Closed { connection, fault } => self.closed(connection, fault),
+            Command::Closed { connection, fault } => self.close(connection, fault),
             Command::Drained { connection } => {
                 if let Some(session) = self.connections.get(&connection) {
                     self.pump(*session);
@@ -227,7 +227,7 @@ impl Core {
             self.timers.commit_later(self.now);
             return None;
         }
-        self.timers.committed();
+        self.timers.handle_commit();
         Some(std::mem::take(&mut self.changes))
     }
 

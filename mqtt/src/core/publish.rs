@@ -7,7 +7,7 @@ use crate::{
     codec::{Publish, Version, encode::AckKind},
     counters::Counters,
     holder::Holder,
-    index::{Entry, Subscriber},
+    index::{IndexEntry, Subscriber},
     message::{Message, QoS},
     reason::{Fault, Reason},
 };
@@ -242,7 +242,7 @@ impl Core {
     }
 
     /// Delivers one copy to one subscriber, whose matching subscriptions are `entries`: with the highest QoS and all identifiers.
-    fn give(&mut self, message: &Arc<Message>, entries: &[Entry]) {
+    fn give(&mut self, message: &Arc<Message>, entries: &[IndexEntry]) {
         let Some(first) = entries.first() else { return };
         match first.who {
             Subscriber::Local(id) => self.hand_over(id, message),
@@ -269,7 +269,7 @@ impl Core {
     }
 
     /// Chooses the next member of a shared subscription: a connected one with room, otherwise one with room, if there is one.
-    fn choose(&mut self, group: &[Entry], message: &Message) -> usize {
+    fn choose(&mut self, group: &[IndexEntry], message: &Message) -> usize {
         self.shared_turn = self.shared_turn.wrapping_add(1);
         let turns =
             (0..group.len()).map(|step| (self.shared_turn.wrapping_add(step)) % group.len());

@@ -203,13 +203,13 @@ impl Session {
     }
 
     /// Returns the number of messages that count against the limit.
-    pub(crate) fn queued(&self) -> usize {
+    pub(crate) fn queued_count(&self) -> usize {
         self.pending.len() + self.inflight.len()
     }
 
     /// Reports whether one more message of `weight` would exceed the limits.
     pub(crate) fn is_full(&self, weight: usize, limits: &Limits) -> bool {
-        self.queued() >= limits.queued_messages || self.bytes + weight > limits.queued_bytes
+        self.queued_count() >= limits.queued_messages || self.bytes + weight > limits.queued_bytes
     }
 }
 

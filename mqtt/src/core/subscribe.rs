@@ -6,7 +6,7 @@ use super::{Core, deliver::Delivery, kept::ENTRY_BYTES};
 use crate::{
     codec::{Options, RetainHandling, Subscribe, Unsubscribe, Version, encode},
     counters::Counters,
-    index::{Entry, Subscriber},
+    index::{IndexEntry, Subscriber},
     reason::{Fault, Reason},
     store::Subscription,
     topic::{self, Filter},
@@ -123,7 +123,7 @@ impl Core {
         filter: Filter<'_>,
         subscription: Subscription,
     ) {
-        let entry = Entry {
+        let entry = IndexEntry {
             who: Subscriber::Session(id),
             qos: subscription.options.qos,
             no_local: subscription.options.no_local,
@@ -155,7 +155,7 @@ impl Core {
             !behind && !session.is_full(0, &self.limits)
         });
         for message in self.retained.matching(filter) {
-            if message.expired(self.now) {
+            if message.is_expired(self.now) {
                 continue;
             }
             let delivery = Delivery {

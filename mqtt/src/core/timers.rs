@@ -71,7 +71,7 @@ impl Timers {
         self.commit.is_some_and(|when| when <= now)
     }
 
-    pub(super) fn committed(&mut self) {
+    pub(super) fn handle_commit(&mut self) {
         self.commit = None;
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     message::QoS,
-    topic::{Filter, hidden},
+    topic::{Filter, is_hidden},
 };
 
 /// A receiver of messages.
@@ -21,7 +21,7 @@ pub(crate) enum Subscriber {
 
 /// One subscription as the index returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct IndexEntry {
     pub(crate) who: Subscriber,
     pub(crate) qos: QoS,
     pub(crate) no_local: bool,
@@ -33,16 +33,16 @@ pub(crate) struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// Ordinary subscriptions: each gets the message.
-    pub(crate) each: Vec<Entry>,
+    pub(crate) each: Vec<IndexEntry>,
     /// Shared subscriptions: one member of each group gets the message.
-    pub(crate) groups: Vec<Vec<Entry>>,
+    pub(crate) groups: Vec<Vec<IndexEntry>>,
 }
 
 #[derive(Debug, Default)]
 struct Node {
     children: HashMap<Box<str>, Node>,
-    entries: Vec<Entry>,
-    shared: BTreeMap<Box<str>, Vec<Entry>>,
+    entries: Vec<IndexEntry>,
+    shared: BTreeMap<Box<str>, Vec<IndexEntry>>,
 }
 
 /// All subscriptions.
@@ -53,7 +53,7 @@ pub(crate) struct Index {
 
 impl Index {
     /// Adds `entry`, replacing an earlier one of the same subscriber.
-    pub(crate) fn insert(&mut self, filter: Filter<'_>, entry: Entry) {
+    pub(crate) fn insert(&mut self, filter: Filter<'_>, entry: IndexEntry) {
         let mut node = &mut self.root;
         for level in filter.filter.split('/') {
             node = node.children.entry(level.into()).or_default();
@@ -76,7 +76,7 @@ impl Index {
 
     /// Adds to `found` the subscriptions whose filters match `topic`.
     pub(crate) fn find(&self, topic: &str, found: &mut Found) {
-        self.root.find(Some(topic), hidden(topic), found);
+        self.root.find(Some(topic), is_hidden(topic), found);
     }
 
     /// Reports whether the index is empty.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{Entry, Found, Index, Subscriber};
+use super::{Found, Index, IndexEntry, Subscriber};
 use crate::{
     message::QoS,
     topic::{Filter, filter_matches, parse_filter},
 };
 
-fn entry(who: u64) -> Entry {
-    Entry {
+fn entry(who: u64) -> IndexEntry {
+    IndexEntry {
         who: Subscriber::Session(who),
         qos: QoS::AtMostOnce,
         no_local: false,

@@ -122,7 +122,7 @@ impl Listening {
     pub(crate) async fn accept(self, context: ConnectionContext, stop: CancellationToken) {
         let mut connections = JoinSet::new();
         loop {
-            // Cancel-safe: the system keeps a connection that was not accepted.
+            // cancel-safe: the system keeps a connection that was not accepted.
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
                 Some(_) = connections.join_next() => continue,
@@ -174,18 +174,18 @@ async fn serve(context: ConnectionContext, tls: Option<Acceptor>, stream: TcpStr
     let id = context.ids.fetch_add(1, Ordering::Relaxed);
     let Some(tls) = tls else {
         let (reader, writer) = stream.into_split();
-        return connection::run(&context, (id, from), None, reader, writer).await;
+        return connection::run(&context, id, from, None, reader, writer).await;
     };
     let accepted = tokio::select! {
-        // Cancel-safe: an unfinished handshake is simply closed.
-        () = from.slot.evicted() => return tracing::debug!("TLS handshake evicted: limit reached"),
+        // cancel-safe: an unfinished handshake is simply closed.
+        () = from.slot.wait_evicted() => return tracing::debug!("TLS handshake evicted: limit reached"),
         accepted = timeout(context.limits.connect_timeout, tls.0.accept(stream)) => accepted,
     };
     match accepted {
         Ok(Ok(stream)) => {
             let name = tls::common_name(stream.get_ref().1);
             let (reader, writer) = tokio::io::split(stream);
-            connection::run(&context, (id, from), name, reader, writer).await;
+            connection::run(&context, id, from, name, reader, writer).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake timed out"),

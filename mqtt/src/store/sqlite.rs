@@ -169,7 +169,9 @@ impl SqliteStore {
             "SELECT topic, payload, properties, expires, qos, client, retain, subscriptions, sequence, id, released FROM queued ORDER BY sequence",
         );
         for row in query.fetch_all(&mut *connection).await? {
-            saved.messages.extend(readable("queued", queued(&row)));
+            saved
+                .messages
+                .extend(readable("queued", decode_queued(&row)));
         }
         for row in sqlx::query("SELECT client, id FROM incoming")
             .fetch_all(&mut *connection)
@@ -433,7 +435,7 @@ fn message(row: &SqliteRow, retain: bool) -> Result<Message, sqlx::Error> {
     })
 }
 
-fn queued(row: &SqliteRow) -> Result<SavedMessage, sqlx::Error> {
+fn decode_queued(row: &SqliteRow) -> Result<SavedMessage, sqlx::Error> {
     let message = message(row, row.try_get(6)?)?;
     let ids: &[u8] = row.try_get(7)?;
     let ids = ids

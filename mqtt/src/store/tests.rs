@@ -10,7 +10,7 @@ use crate::{
     message::{Message, QoS},
 };
 
-fn saved(sequence: u64) -> SavedMessage {
+fn saved_message(sequence: u64) -> SavedMessage {
     let mut message = Message::new(
         "t/ü".into(),
         Bytes::from(vec![0, 255, 7]),
@@ -61,7 +61,7 @@ async fn what_is_committed_is_read_again() {
         .subscriptions
         .insert(("c".into(), "$share/g/#".into()), Some(subscription));
     for sequence in 1..=150 {
-        changes.insert(saved(sequence));
+        changes.insert(saved_message(sequence));
     }
     changes.update(1, 9, false);
     changes.incoming.insert(("c".into(), 65_535), true);
@@ -92,8 +92,14 @@ async fn what_is_committed_is_read_again() {
     assert_eq!(
         read.messages,
         [
-            SavedMessage { id: 9, ..saved(1) },
-            SavedMessage { id: 10, ..saved(2) }
+            SavedMessage {
+                id: 9,
+                ..saved_message(1)
+            },
+            SavedMessage {
+                id: 10,
+                ..saved_message(2)
+            }
         ]
     );
     assert_eq!(read.incoming, [("c".into(), 65_535)]);
@@ -141,7 +147,7 @@ async fn file(path: &std::path::Path) {
         }),
     );
     for sequence in 1..=50 {
-        changes.insert(saved(sequence));
+        changes.insert(saved_message(sequence));
     }
     for topic in ["r", "s"] {
         let retained = Message::new(

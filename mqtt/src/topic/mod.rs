@@ -83,14 +83,14 @@ fn too_deep(text: &str) -> bool {
 }
 
 /// Reports whether `text` is a system topic (`$…`), whose first level no wildcard matches.
-pub(crate) fn hidden(text: &str) -> bool {
+pub(crate) fn is_hidden(text: &str) -> bool {
     text.starts_with('$')
 }
 
 /// Reports whether `filter` (without a share) matches the topic `name`.
 #[must_use]
 pub fn filter_matches(filter: &str, name: &str) -> bool {
-    if hidden(name) && filter.starts_with(['+', '#']) {
+    if is_hidden(name) && filter.starts_with(['+', '#']) {
         return false;
     }
     let mut levels = name.split('/');

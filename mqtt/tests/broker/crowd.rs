@@ -11,7 +11,7 @@ use crate::{
 /// More connections than a broker allows in total.
 const CROWD: usize = 4_200;
 
-fn limited(limits: Limits) -> Config {
+fn limited_config(limits: Limits) -> Config {
     Config { limits, ..plain() }
 }
 
@@ -26,7 +26,7 @@ async fn a_silent_crowd_keeps_nobody_out() {
 
 #[tokio::test]
 async fn of_connections_without_connect_the_oldest_goes() {
-    let broker = Broker::start(limited(Limits {
+    let broker = Broker::start(limited_config(Limits {
         pending_connections: 2,
         ..Limits::default()
     }))
@@ -40,7 +40,7 @@ async fn of_connections_without_connect_the_oldest_goes() {
 
 #[tokio::test]
 async fn of_clients_the_one_that_said_nothing_for_longest_goes_and_is_told() {
-    let broker = Broker::start(limited(Limits {
+    let broker = Broker::start(limited_config(Limits {
         connections: 2,
         ..Limits::default()
     }))
@@ -61,7 +61,7 @@ async fn of_clients_the_one_that_said_nothing_for_longest_goes_and_is_told() {
 
 #[tokio::test]
 async fn sessions_that_nobody_comes_back_for_make_room() {
-    let broker = Broker::start(limited(Limits {
+    let broker = Broker::start(limited_config(Limits {
         sessions: 3,
         ..Limits::default()
     }))

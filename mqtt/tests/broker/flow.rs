@@ -31,7 +31,7 @@ fn queue_of(queued_messages: usize) -> Config {
 }
 
 /// Returns the identifier of a PUBLISH on the topic `t`, and the number in its payload's first two bytes.
-fn numbered(packet: &[u8]) -> (u16, u16) {
+fn packet_number(packet: &[u8]) -> (u16, u16) {
     let start = packet.len() - packet_length(packet);
     let id = u16::from_be_bytes([packet[start + 3], packet[start + 4]]);
     (
@@ -64,7 +64,7 @@ async fn hears_all(client: &mut Raw, count: u16) {
             assert_eq!(packet, ack(0x40, acknowledged));
             continue;
         }
-        let (id, number) = numbered(&packet);
+        let (id, number) = packet_number(&packet);
         heard += 1;
         assert_eq!((packet[0], number), (0x32, heard), "in order, none lost");
         client.send(&ack(0x40, id)).await;
@@ -143,7 +143,7 @@ async fn a_client_that_hears_itself_hears_large_messages() {
             acknowledged += 1;
             continue;
         }
-        let (id, number) = numbered(&packet);
+        let (id, number) = packet_number(&packet);
         heard += 1;
         assert_eq!(number, heard);
         writes.lock().await.write_all(&ack(0x40, id)).await.unwrap();
@@ -392,7 +392,9 @@ async fn a_message_of_this_process_does_not_overtake_an_earlier_one_on_its_topic
     client.expect(&publish(2, "t", 3, None, &[2; 590])).await;
     client.expect(&publish(2, "t", 4, None, &[3; 6])).await;
     for publishing in under_way {
-        within("the publication", publishing.done()).await.unwrap();
+        within("the publication", publishing.wait_published())
+            .await
+            .unwrap();
     }
     let mut kept = handle.subscribe("t", 1).await.unwrap();
     assert_eq!(

@@ -8,13 +8,13 @@ use crate::{
     support::{Broker, Raw, plain},
 };
 
-fn limited(limits: Limits) -> Config {
+fn limited_config(limits: Limits) -> Config {
     Config { limits, ..plain() }
 }
 
 #[tokio::test]
 async fn at_qos_0_a_client_that_does_not_read_loses_and_others_do_not() {
-    let broker = Broker::start(limited(Limits {
+    let broker = Broker::start(limited_config(Limits {
         buffered_bytes: 64 * 1024,
         ..Limits::default()
     }))
@@ -53,7 +53,7 @@ async fn at_qos_0_a_client_that_does_not_read_loses_and_others_do_not() {
 #[tokio::test]
 async fn above_qos_0_a_client_that_acknowledges_nothing_is_cut_off() {
     let patience = std::time::Duration::from_millis(500);
-    let broker = Broker::start(limited(Limits {
+    let broker = Broker::start(limited_config(Limits {
         queued_messages: 10,
         patience,
         ..Limits::default()
@@ -96,7 +96,7 @@ async fn a_publisher_waits_for_a_share_whose_members_are_behind() {
 }
 
 async fn waits_for(filter: &str) {
-    let broker = Broker::start(limited(Limits {
+    let broker = Broker::start(limited_config(Limits {
         queued_messages: 10,
         inflight: 4,
         ..Limits::default()
@@ -127,7 +127,7 @@ async fn waits_for(filter: &str) {
 
 #[tokio::test]
 async fn a_session_without_its_client_keeps_to_its_bound() {
-    let broker = Broker::start(limited(Limits {
+    let broker = Broker::start(limited_config(Limits {
         queued_messages: 10,
         ..Limits::default()
     }))
@@ -167,7 +167,7 @@ async fn a_connection_without_connect_is_given_up() {
         connect_timeout: std::time::Duration::from_millis(50),
         ..Limits::default()
     };
-    let broker = Broker::start(limited(limits)).await;
+    let broker = Broker::start(limited_config(limits)).await;
     let mut client = Raw::open(broker.address).await;
     client.send(&[0x10, 0x20, 0, 4, b'M']).await;
     client.closed().await;
@@ -181,7 +181,7 @@ async fn a_client_that_asks_and_does_not_read_is_cut_off() {
         retained_bytes: 1024,
         ..Limits::default()
     };
-    let broker = Broker::start(limited(limits)).await;
+    let broker = Broker::start(limited_config(limits)).await;
     let mut client = Raw::connect(broker.address, &clean311("a")).await;
     let pings = vec![[0xC0, 0]; 32 * 1024].concat();
     let handle = &broker.handle;

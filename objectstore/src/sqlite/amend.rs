@@ -9,7 +9,7 @@ use super::{
     Seal,
     checksum::checksum,
     read::{object, text},
-    sealing::closed,
+    sealing::seal_value,
 };
 use crate::{Key, Object, Resource, plan::stamp};
 
@@ -46,7 +46,7 @@ impl RepairHook for () {
 }
 
 /// Reads the objects of these collections.
-pub(super) async fn left(
+pub(super) async fn remaining_objects(
     connection: &mut SqliteConnection,
     seal: Option<&Seal>,
     resources: &[Resource],
@@ -96,7 +96,7 @@ pub(super) async fn put(
         json,
         ..
     } = object;
-    let value = closed(seal, key, *revision, json)?;
+    let value = seal_value(seal, key, *revision, json)?;
     let checksum = checksum(key, *revision, &value);
     let put = sqlx::query(
         "INSERT OR REPLACE INTO objects (resource, namespace, name, revision, value, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",

@@ -124,7 +124,7 @@ impl SqliteStore {
     pub async fn open_with(path: &Path, options: SqliteOptions) -> Result<Arc<Self>, StoreError> {
         let (opened, reserve) = Self::open_with_reserve(path, &options).await;
         let opened = opened.map_err(|(step, source)| ErrorContext::of(path).at(step, source))?;
-        Ok(Self::start(path, (opened, reserve), options))
+        Ok(Self::start(path, opened, reserve, options))
     }
 
     /// Opens a file as [`SqliteStore::open_with`] does, but renames a damaged or foreign file to `<file>.damaged-<time>` and begins a
@@ -157,7 +157,7 @@ impl SqliteStore {
             opened => (opened, None),
         };
         let opened = opened.map_err(|(step, source)| fault.at(step, source))?;
-        let store = Self::start(path, (opened, reserve), options);
+        let store = Self::start(path, opened, reserve, options);
         Ok(Recovered {
             store,
             set_aside,
@@ -194,7 +194,8 @@ impl SqliteStore {
 
     fn start(
         path: &Path,
-        (opened, reserve): (open::Opened, Reserve),
+        opened: open::Opened,
+        reserve: Reserve,
         options: SqliteOptions,
     ) -> Arc<Self> {
         let SqliteOptions {
@@ -217,12 +218,7 @@ impl SqliteStore {
             damaged: damaged.clone(),
             is_full: is_full.clone(),
         };
-        let writer = Writer::new(
-            opened.writer,
-            seal.clone(),
-            (shared, reserve),
-            fault.clone(),
-        );
+        let writer = Writer::new(opened.writer, seal.clone(), shared, reserve, fault.clone());
         // Ends by itself: when the store is dropped, the channel closes behind the last commit.
         tokio::spawn(writer.run(inbox).in_current_span());
         Arc::new(Self {
@@ -282,7 +278,7 @@ impl Store for SqliteStore {
             .map_err(|source: sqlx::Error| self.fault.at("read an object", source))
     }
 
-    fn damaged(&self) -> Damaged {
+    fn damaged_objects(&self) -> Damaged {
         self.damaged.watch()
     }
 

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use sqlx::{Connection, Row, SqliteConnection, sqlite::SqliteRow};
 
-use super::{Seal, checksum::checksum, sealing::opened};
+use super::{Seal, checksum::checksum, sealing::open_value};
 use crate::{Damage, Key, Listing, Object, Page, Resource, Scope};
 
 /// An object that was read, or what is wrong with it.
@@ -309,7 +309,7 @@ pub(super) fn json(
     if found.is_some_and(|found| found != checksum(key, revision, &value)) {
         return Ok(Err(Damage::Changed));
     }
-    let json = match opened(seal, key, revision, value)? {
+    let json = match open_value(seal, key, revision, value)? {
         Some(json) => json,
         None => return Ok(Err(Damage::Forged)),
     };

@@ -87,7 +87,7 @@ impl SqliteStore {
                     .await
                     .map_err(failed("remove leftovers of an earlier repair"))?;
             }
-            let copied = copy(path, &new, (seal, amend), &mut repaired).await;
+            let copied = copy(path, &new, seal, amend, &mut repaired).await;
             copied.map_err(|error| fault.at("copy the readable objects", error))?;
             let written = async {
                 fs::File::open(&new).await?.sync_all().await?;
@@ -175,7 +175,8 @@ async fn remove(file: &Path) -> std::io::Result<()> {
 async fn copy(
     path: &Path,
     new: &Path,
-    (seal, amend): (Option<&Seal>, &dyn RepairHook),
+    seal: Option<&Seal>,
+    amend: &dyn RepairHook,
     told: &mut RepairReport,
 ) -> Result<(), sqlx::Error> {
     let opened = open::open(new, seal).await.map_err(|(_, error)| error)?;
@@ -189,7 +190,7 @@ async fn copy(
             .disable_statement_logging();
         let read = async {
             let mut from = from.connect().await?;
-            let read = rows(&mut from, (&mut to, seal), order, &mut newest, told).await;
+            let read = rows(&mut from, &mut to, seal, order, &mut newest, told).await;
             // what was only read has nothing to lose
             let _ = from.close().await;
             read
@@ -210,7 +211,7 @@ async fn copy(
         .fetch_one(&mut to)
         .await?;
     told.kept = kept.cast_unsigned();
-    let left = amend::left(&mut to, seal, &amend.reads()).await?;
+    let left = amend::remaining_objects(&mut to, seal, &amend.reads()).await?;
     let writes = amend.writes(&told.lost, told.is_torn, &left);
     newest = amend::write(&mut to, seal, newest, writes).await?;
     sqlx::query("UPDATE counter SET revision = max(revision, ?1)")
@@ -227,7 +228,8 @@ async fn copy(
 /// Returns the counter of the old file.
 async fn rows(
     from: &mut SqliteConnection,
-    (to, seal): (&mut SqliteConnection, Option<&Seal>),
+    to: &mut SqliteConnection,
+    seal: Option<&Seal>,
     order: &str,
     newest: &mut u64,
     told: &mut RepairReport,

@@ -6,7 +6,7 @@ use super::{Seal, SealError, seal::MARK};
 use crate::Key;
 
 /// The value as it goes to the disk.
-pub(super) fn closed(
+pub(super) fn seal_value(
     seal: Option<&Seal>,
     key: &Key,
     revision: u64,
@@ -21,7 +21,7 @@ pub(super) fn closed(
 }
 
 /// The value as it was before; `None` for one that was changed after it was sealed.
-pub(super) fn opened(
+pub(super) fn open_value(
     seal: Option<&Seal>,
     key: &Key,
     revision: u64,

@@ -10,7 +10,7 @@ use sqlx::{
     sqlite::{SqliteArguments, SqliteRow},
 };
 
-use super::{Seal, checksum::checksum, read, sealing::closed};
+use super::{Seal, checksum::checksum, read, sealing::seal_value};
 use crate::{Event, EventKind, Key, Object};
 
 /// Rolls the transaction back.
@@ -132,7 +132,7 @@ fn writings<'a>(
             } = &event.object;
             query = at(query, key);
             if !is_deletion(event) {
-                let value = closed(seal, key, *revision, json)?;
+                let value = seal_value(seal, key, *revision, json)?;
                 let checksum = checksum(key, *revision, &value);
                 query = query
                     .bind(revision.cast_signed())

@@ -8,7 +8,7 @@ use super::{
     Seal,
     checksum::checksum,
     read::{self, DamagedObject},
-    sealing::{self, closed},
+    sealing::{self, seal_value},
 };
 use crate::{Key, Resource};
 
@@ -94,7 +94,7 @@ async fn write_anew(
         let Some(Ok(object)) = read::get(&mut transaction, seal, key).await? else {
             continue;
         };
-        let value = closed(seal, key, object.revision, &object.json)?;
+        let value = seal_value(seal, key, object.revision, &object.json)?;
         let checksum = checksum(key, object.revision, &value);
         let update = sqlx::query(
             "UPDATE objects SET value = ?4, checksum = ?5 WHERE resource = ?1 AND namespace = ?2 AND name = ?3",

@@ -65,7 +65,8 @@ impl Writer {
     pub(super) fn new(
         connection: SqliteConnection,
         seal: Option<Seal>,
-        (shared, reserve): (Shared, Reserve),
+        shared: Shared,
+        reserve: Reserve,
         fault: ErrorContext,
     ) -> Self {
         Self {
@@ -172,7 +173,7 @@ impl Writer {
 
     async fn carry_out(&mut self, group: &mut [Job]) -> Result<Vec<CommitResult>, sqlx::Error> {
         let (connection, seal) = (&mut self.connection, self.seal.as_ref());
-        let touched = touched(group);
+        let touched = written_keys(group);
         let known = touched
             .iter()
             .filter_map(|key| Some(((*key).clone(), Some(self.shared.recent.get(key)?))));
@@ -220,7 +221,7 @@ impl Writer {
 }
 
 /// Returns the keys that a group writes, each once.
-fn touched(group: &[Job]) -> Vec<&Key> {
+fn written_keys(group: &[Job]) -> Vec<&Key> {
     let keys: BTreeSet<&Key> = group
         .iter()
         .flat_map(|job| job.writes.iter().map(|write| &write.key))

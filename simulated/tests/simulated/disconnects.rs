@@ -68,7 +68,7 @@ fn nothing_is_lost_nothing_comes_twice_and_nothing_grows() {
             if is_part {
                 world.heal().await;
             }
-            let broken = world.watcher().broken();
+            let broken = world.watcher().violations();
             assert!(
                 broken.is_empty(),
                 "{}\n{broken:#?}",

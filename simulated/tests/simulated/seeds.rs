@@ -55,7 +55,7 @@ fn live(seed: u64, life: Life, show: bool) {
 }
 
 /// All lives that are asked for, on all processors.
-fn live_all((seeds, life): (u64, Life)) {
+fn live_all(seeds: u64, life: Life) {
     if let Some(seed) = number("OUTRIGGER_SEED") {
         return live(seed, life, true);
     }
@@ -82,20 +82,20 @@ fn live_all((seeds, life): (u64, Life)) {
 
 #[test]
 fn no_seed_breaks_a_rule() {
-    live_all((BUSY.0, steps(BUSY.1)));
+    live_all(BUSY.0, steps(BUSY.1));
 }
 
 #[test]
 fn no_day_breaks_a_rule() {
     let (seeds, day) = (DAYS.0, steps(DAYS.1));
     let hours = number("OUTRIGGER_HOURS").map(|hours| Duration::from_secs(hours * 3600));
-    live_all((
+    live_all(
         seeds,
         Life {
             time: hours.unwrap_or(day.time),
             ..day
         },
-    ));
+    );
 }
 
 #[test]

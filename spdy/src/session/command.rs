@@ -32,6 +32,6 @@ pub(super) enum Command {
 }
 
 /// Returns the error for callers of a driver that has ended.
-pub(super) fn ended() -> io::Error {
+pub(super) fn ended_error() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the connection has ended")
 }

@@ -112,7 +112,8 @@ impl<T: AsyncRead + AsyncWrite> Driver<T> {
         io: T,
         connection: Connection,
         commands: mpsc::Receiver<Command>,
-        (requests, handle): (mpsc::Sender<Request>, mpsc::WeakSender<Command>),
+        requests: mpsc::Sender<Request>,
+        handle: mpsc::WeakSender<Command>,
         dropped: Arc<Dropped>,
     ) -> Self {
         let state = State {
@@ -191,12 +192,12 @@ impl State {
             let waiting = self.waiting(&output);
             let full = self.full_queue();
             let step = tokio::select! {
-                // each arm is cancel-safe: unfinished work stays where it is
+                // cancel-safe: unfinished work stays where it is
                 read = read(reader, &mut input), if full.is_none() && waiting < MAX_OUTPUT => Step::Read(read?),
                 step = write(writer, &output), if !output.is_empty() || unflushed => step,
                 command = commands.recv(), if waiting < MAX_WRITTEN => Step::Command(command),
                 room = reserve(&full), if full.is_some() => Step::Room(room),
-                () = self.dropped.added() => Step::Dropped,
+                () = self.dropped.wait_for_some() => Step::Dropped,
             };
             match step {
                 Step::Read(0) if self.entries.is_empty() => return Ok(()),
@@ -261,7 +262,7 @@ impl State {
                     self.entries.insert(id, entry);
                 }
                 // the opener may have given up
-                Err(error) => drop(opened.send(Err(refused(error)))),
+                Err(error) => drop(opened.send(Err(refusal(error)))),
             },
             // a stream that has ended meanwhile cannot reply; its owner sees that by its end
             Command::Reply { id } => drop(self.connection.reply(id)),
@@ -302,7 +303,7 @@ impl State {
                 fin,
                 unidirectional,
             } => {
-                self.opened(id, headers, fin, unidirectional);
+                self.open_stream(id, headers, fin, unidirectional);
             }
             Event::Accepted { id, fin } => {
                 let Some(entry) = self.entries.get_mut(&id) else {
@@ -344,7 +345,7 @@ impl State {
         }
     }
 
-    fn opened(&mut self, id: StreamId, headers: Headers, fin: bool, unidirectional: bool) {
+    fn open_stream(&mut self, id: StreamId, headers: Headers, fin: bool, unidirectional: bool) {
         let Some(commands) = self.handle.upgrade() else {
             return self.connection.reset(id, Status::RefusedStream);
         };
@@ -450,7 +451,7 @@ impl State {
     }
 }
 
-fn refused(error: SendError) -> io::Error {
+fn refusal(error: SendError) -> io::Error {
     io::Error::other(error)
 }
 

@@ -20,7 +20,7 @@ impl Dropped {
     }
 
     /// Waits until there are some. Cancel-safe: they stay where they are.
-    pub(super) async fn added(&self) {
+    pub(super) async fn wait_for_some(&self) {
         self.added.notified().await;
     }
 

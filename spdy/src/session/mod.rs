@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use self::{
-    command::{Command, ended},
+    command::{Command, ended_error},
     dropped::Dropped,
 };
 pub use self::{
@@ -61,7 +61,8 @@ pub fn new<T: AsyncRead + AsyncWrite>(io: T, role: Role) -> (Session, Incoming, 
         io,
         Connection::new(role),
         received,
-        (requests, commands.downgrade()),
+        requests,
+        commands.downgrade(),
         dropped,
     );
     (session, Incoming(waiting), driver)
@@ -79,14 +80,17 @@ impl Session {
             fin,
             opened,
         };
-        self.commands.send(command).await.map_err(|_| ended())?;
+        self.commands
+            .send(command)
+            .await
+            .map_err(|_| ended_error())?;
         let half = timeout(REPLY_TIMEOUT, answer).await.map_err(|_| {
             io::Error::new(
                 io::ErrorKind::TimedOut,
                 "the peer does not answer to a new stream",
             )
         })?;
-        let half = half.map_err(|_| ended())??;
+        let half = half.map_err(|_| ended_error())??;
         Ok(Stream::new(
             half,
             self.commands.clone(),
@@ -103,8 +107,8 @@ impl Session {
         self.commands
             .send(Command::Ping(pong))
             .await
-            .map_err(|_| ended())?;
-        answer.await.map_err(|_| ended())
+            .map_err(|_| ended_error())?;
+        answer.await.map_err(|_| ended_error())
     }
 
     /// Closes all streams and the connection.

@@ -15,7 +15,7 @@ use tokio::{
 use tokio_util::sync::PollSender;
 
 use super::{
-    command::{Command, ended},
+    command::{Command, ended_error},
     dropped::Dropped,
     half::{End, LOST, OPEN, RESET, ReceivingHalf},
 };
@@ -77,8 +77,8 @@ impl Stream {
     }
 
     pub(super) async fn command(&self, command: Command) -> io::Result<()> {
-        let sender = self.commands.get_ref().ok_or_else(ended)?.clone();
-        sender.send(command).await.map_err(|_| ended())
+        let sender = self.commands.get_ref().ok_or_else(ended_error)?.clone();
+        sender.send(command).await.map_err(|_| ended_error())
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8], fin: bool) -> Poll<io::Result<()>> {
@@ -88,14 +88,14 @@ impl Stream {
                 "the stream has ended",
             )));
         }
-        ready!(self.commands.poll_reserve(cx)).map_err(|_| ended())?;
+        ready!(self.commands.poll_reserve(cx)).map_err(|_| ended_error())?;
         let command = Command::Send {
             id: self.id,
             bytes: Bytes::copy_from_slice(bytes),
             fin,
         };
         self.finished = fin;
-        Poll::Ready(self.commands.send_item(command).map_err(|_| ended()))
+        Poll::Ready(self.commands.send_item(command).map_err(|_| ended_error()))
     }
 }
 

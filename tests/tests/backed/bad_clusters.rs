@@ -11,7 +11,7 @@ use tests::{Cluster, Setup};
 
 use crate::chain;
 
-async fn refused(cluster: ClusterOptions) -> String {
+async fn refusal(cluster: ClusterOptions) -> String {
     let options = Options {
         cluster: Some(cluster),
         ..Options::default().any_ports()
@@ -29,7 +29,7 @@ async fn each_right_that_is_missing_is_told_with_its_rule() {
     let cluster = cluster().await;
     cluster.revoke("pods/status", "patch").await;
     cluster.revoke("secrets", "watch").await;
-    let told = refused(cluster.options("r").await).await;
+    let told = refusal(cluster.options("r").await).await;
     for rule in [
         "ClusterRole: {apiGroups: [\"\"], resources: [pods/status], verbs: [patch]}",
         "ClusterRole: {apiGroups: [\"\"], resources: [secrets], verbs: [watch]}",
@@ -46,7 +46,7 @@ async fn a_cluster_that_is_not_there_or_does_not_know_us_is_named() {
     let cluster = cluster().await;
     let mut stranger = cluster.options("r").await;
     stranger.config.auth_info.token = Some("a.b.c".to_owned().into());
-    let told = refused(stranger).await;
+    let told = refusal(stranger).await;
     assert!(
         told.contains("401") || told.contains("Unauthorized"),
         "{told}"
@@ -54,12 +54,12 @@ async fn a_cluster_that_is_not_there_or_does_not_know_us_is_named() {
     let mut unverified = cluster.options("r").await;
     unverified.config.accept_invalid_certs = true;
     assert!(
-        refused(unverified)
+        refusal(unverified)
             .await
             .contains("insecure-skip-tls-verify")
     );
-    cluster.link().cut();
-    let told = refused(cluster.options("r").await).await;
+    cluster.link().cut_connections();
+    let told = refusal(cluster.options("r").await).await;
     assert!(
         told.contains("does not answer") && told.contains("--kube-context"),
         "{told}"
@@ -67,7 +67,7 @@ async fn a_cluster_that_is_not_there_or_does_not_know_us_is_named() {
     let port = e2e::Ports::free().unwrap().api;
     let mut nobody = cluster.options("r").await;
     nobody.config.cluster_url = format!("https://127.0.0.1:{port}").parse().unwrap();
-    let told = refused(nobody).await;
+    let told = refusal(nobody).await;
     assert!(
         told.contains(&port.to_string()) && told.contains("does not answer"),
         "{told}"
@@ -97,7 +97,7 @@ async fn two_installations_do_not_serve_one_cluster() {
             ..cluster.options("two").await
         }
     };
-    let told = refused(other().await).await;
+    let told = refusal(other().await).await;
     assert!(
         told.contains("installation \"cloudsim\"")
             && told.contains("replica one")
@@ -172,7 +172,7 @@ async fn definitions_of_another_version_are_named_with_what_to_apply() {
         install_crds: false,
         ..cluster.options("one").await
     };
-    let told = refused(options).await;
+    let told = refusal(options).await;
     for part in [
         name,
         "another version of KubeEdge",
@@ -187,7 +187,7 @@ async fn definitions_of_another_version_are_named_with_what_to_apply() {
         install_crds: false,
         ..cluster.options("one").await
     };
-    let told = refused(options).await;
+    let told = refusal(options).await;
     assert!(
         told.contains("lacks CustomResourceDefinitions") && told.contains(name),
         "{told}"

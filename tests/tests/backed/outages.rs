@@ -25,7 +25,7 @@ async fn what_happens_while_the_api_server_is_away_is_made_up_for() {
     manifest["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
     let running = world.run(&manifest).await;
     let ids = world.running(0);
-    world.cluster().link().cut();
+    world.cluster().link().cut_connections();
     // what the cluster itself still does, as a person at its API would see it
     world
         .apply(&config_map("settings", json!({"mode": "slow"})))
@@ -78,7 +78,7 @@ async fn a_cloud_whose_api_server_is_away_is_not_ready() {
     let world = World::new(0).await;
     let health = world.cloud().addresses().health.unwrap();
     until_ready(health, "200", "ok").await;
-    world.cluster().link().cut();
+    world.cluster().link().cut_connections();
     until_ready(health, "503", "API server").await;
     assert!(
         get(health, "/healthz").await.starts_with("HTTP/1.1 200"),

@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::json;
 use tests::{
-    Relay, Setup, World, condition, eventually,
+    Setup, TcpRelay, World, condition, eventually,
     manifests::{config_map, pod},
     within,
 };
@@ -56,7 +56,7 @@ async fn a_node_whose_replica_is_killed_goes_on_with_another_one() {
     let second = another(&world, "replica-2").await;
     // what stands before both, as a Service does: first one, then the other
     let (one, other) = (world.cloud().addresses(), second.addresses());
-    let first = Relay::to_first_of(&[one.websocket, other.websocket]).await;
+    let first = TcpRelay::to_first_of(&[one.websocket, other.websocket]).await;
     let addresses = Addresses {
         websocket: first.address(),
         ..other

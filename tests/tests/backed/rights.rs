@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, fs, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use cloudsim::{Right, Rules, pki::TokenRequest};
+use cloudsim::{RequiredRules, Right, pki::TokenRequest};
 use futures::StreamExt;
 use k8s_openapi::{
     api::{
@@ -341,7 +341,7 @@ async fn each_rule_is_for_a_call_that_is_made() {
         })
     };
     // definitions are in this cluster from the beginning
-    let rights = Rules::of_this_version().unwrap().rights(false);
+    let rights = RequiredRules::of_this_version().unwrap().rights(false);
     // what is done by whoever is first, for the cluster of this test is a cloudsim itself: statuses of rules, and DeviceStatuses of others
     let is_for_either = |right: &Right| {
         let of_rules = (right.group == "rules.kubeedge.io"

@@ -9,12 +9,12 @@ use std::{
 use super::{CRATES, root};
 
 /// What stands between backticks in a line.
-fn quoted(line: &str) -> impl Iterator<Item = &str> {
+fn quotes(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
 /// The names of the crates that a manifest has among its ordinary dependencies.
-fn used(manifest: &str) -> BTreeSet<&str> {
+fn used_crates(manifest: &str) -> BTreeSet<&str> {
     let dependencies = manifest
         .split("\n[")
         .find_map(|section| section.strip_prefix("dependencies]"));
@@ -33,7 +33,7 @@ fn crates_use_what_the_map_says() {
         .lines()
         .skip(1)
         .take_while(|line| line.starts_with('|'))
-        .map(|line| quoted(line).collect())
+        .map(|line| quotes(line).collect())
         .collect();
     let told: BTreeSet<&str> = rows.iter().map(|row| row[0]).collect();
     assert_eq!(
@@ -46,7 +46,7 @@ fn crates_use_what_the_map_says() {
     for row in rows {
         let manifest = fs::read_to_string(root().join(row[0]).join("Cargo.toml")).unwrap();
         assert_eq!(
-            used(&manifest),
+            used_crates(&manifest),
             row[1..].iter().copied().collect(),
             "{}",
             row[0]
@@ -56,7 +56,7 @@ fn crates_use_what_the_map_says() {
 
 /// Returns what each package of a `Cargo.lock` depends on. Packages of one name count as one. Of the workspace's own crates it has the
 /// development dependencies too.
-fn locked(lock: &str) -> BTreeMap<&str, BTreeSet<&str>> {
+fn locked_packages(lock: &str) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut packages = BTreeMap::<_, BTreeSet<_>>::new();
     for package in lock.split("[[package]]").skip(1) {
         let name = package
@@ -99,7 +99,7 @@ fn way<'a>(
 #[test]
 fn agent_links_no_api_server() {
     let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
-    let packages = locked(&lock);
+    let packages = locked_packages(&lock);
     assert!(way(&packages, "cloudsim", "apiserver").is_some());
     for crate_ in ["agent", "kubeapi", "objectstore"] {
         for absent in ["apiserver", "cel"] {
@@ -124,7 +124,7 @@ fn every_folder_of_the_map_exists() {
     {
         // one that stands behind another begins where that one stands
         let mut before: Option<&str> = None;
-        for path in quoted(row.split('|').nth(1).unwrap()) {
+        for path in quotes(row.split('|').nth(1).unwrap()) {
             let parents = before
                 .and_then(|before| before.split_once("/src/"))
                 .map(|(name, _)| root().join(name).join("src"));
@@ -213,7 +213,7 @@ fn every_path_that_the_guides_name_exists() {
                 .chain(["docs", "charts"].iter())
                 .any(|first| word.starts_with(&format!("{first}/")))
         };
-        let paths = text.lines().flat_map(quoted).filter(is_path);
+        let paths = text.lines().flat_map(quotes).filter(is_path);
         missing.extend(
             paths
                 .filter(|path| !root().join(path).exists())

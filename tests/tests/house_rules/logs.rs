@@ -109,7 +109,7 @@ impl LogLine {
             match name_and_value(argument) {
                 Some((name, _)) => line.fields.push(name.trim().trim_matches('"').to_owned()),
                 None if argument.starts_with('"') => {
-                    line.message = unwrapped(argument.trim_matches('"'));
+                    line.message = unwrap_literal(argument.trim_matches('"'));
                     // what follows are arguments of the text
                     break;
                 }
@@ -197,7 +197,7 @@ fn has_words(text: &str, phrase: &str) -> bool {
 }
 
 /// The text of a literal that a backslash continues on the next line.
-fn unwrapped(literal: &str) -> String {
+fn unwrap_literal(literal: &str) -> String {
     let mut parts = literal.split("\\\n");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| text + part.trim_start())

@@ -10,7 +10,7 @@ fn code(text: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let literal = match first {
             '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
-            '"' => quoted(rest),
+            '"' => quoted_length(rest),
             // a character, and no lifetime
             '\'' if rest[1..].starts_with('\\') => {
                 2 + rest[2..].find('\'').map_or(0, |end| end + 1)
@@ -36,7 +36,7 @@ fn code(text: &str) -> String {
 }
 
 /// The length of the string literal that `text` begins with.
-fn quoted(text: &str) -> usize {
+fn quoted_length(text: &str) -> usize {
     let mut escaped = false;
     let end = text.char_indices().skip(1).find(|(_, letter)| {
         let ends = *letter == '"' && !escaped;

@@ -7,7 +7,7 @@ use tests::{
 };
 
 /// A node that stands on a store with a gate.
-async fn gated() -> (World, std::sync::Arc<Gate>) {
+async fn gated_world() -> (World, std::sync::Arc<Gate>) {
     let mut world = World::new(0).await;
     let mut node = world.prepare("edge-1", &Setup::default()).await;
     let gate = Gate::new();
@@ -17,7 +17,7 @@ async fn gated() -> (World, std::sync::Arc<Gate>) {
     (world, gate)
 }
 
-async fn acknowledged(world: &World, uid: &str) -> bool {
+async fn is_acknowledged(world: &World, uid: &str) -> bool {
     world
         .object_syncs("edge-1")
         .await
@@ -27,7 +27,7 @@ async fn acknowledged(world: &World, uid: &str) -> bool {
 async fn until_acknowledged(world: &World, uid: &str) {
     tests::eventually(
         "the acknowledgement is written down",
-        async || match acknowledged(world, uid).await {
+        async || match is_acknowledged(world, uid).await {
             true => Ok(()),
             false => Err("nothing"),
         },
@@ -37,11 +37,11 @@ async fn until_acknowledged(world: &World, uid: &str) {
 
 #[tokio::test]
 async fn what_is_not_stored_yet_is_not_acknowledged_and_does_not_run() {
-    let (world, gate) = gated().await;
+    let (world, gate) = gated_world().await;
     gate.close("web");
     let web = world.apply(&pod("web", Some("edge-1"))).await.get().await;
-    gate.arrived(1).await;
-    assert!(!acknowledged(&world, uid(&web)).await);
+    gate.wait_arrived(1).await;
+    assert!(!is_acknowledged(&world, uid(&web)).await);
     assert!(world.running(0).is_empty());
     gate.open();
     until_acknowledged(&world, uid(&web)).await;
@@ -50,14 +50,14 @@ async fn what_is_not_stored_yet_is_not_acknowledged_and_does_not_run() {
 
 #[tokio::test]
 async fn what_could_not_be_stored_is_not_acknowledged_and_comes_again() {
-    let (world, gate) = gated().await;
+    let (world, gate) = gated_world().await;
     gate.fail("web");
     let web = world.apply(&pod("web", Some("edge-1"))).await.get().await;
-    gate.arrived(1).await;
-    assert!(!acknowledged(&world, uid(&web)).await);
+    gate.wait_arrived(1).await;
+    assert!(!is_acknowledged(&world, uid(&web)).await);
     // the cloud repeats what was not acknowledged
-    gate.arrived(2).await;
-    assert!(!acknowledged(&world, uid(&web)).await);
+    gate.wait_arrived(2).await;
+    assert!(!is_acknowledged(&world, uid(&web)).await);
     gate.open();
     until_acknowledged(&world, uid(&web)).await;
     world.pod("web").until("running", tests::runs).await;
@@ -65,12 +65,12 @@ async fn what_could_not_be_stored_is_not_acknowledged_and_comes_again() {
 
 #[tokio::test]
 async fn an_agent_that_ends_before_it_has_stored_gets_the_message_again() {
-    let (mut world, gate) = gated().await;
+    let (mut world, gate) = gated_world().await;
     gate.close("web");
     let web = world.apply(&pod("web", Some("edge-1"))).await.get().await;
-    gate.arrived(1).await;
+    gate.wait_arrived(1).await;
     world.nodes[0].kill().await;
-    assert!(!acknowledged(&world, uid(&web)).await);
+    assert!(!is_acknowledged(&world, uid(&web)).await);
     gate.open();
     world.nodes[0].start_on(gate.clone()).await.unwrap();
     world.pod("web").until("running", tests::runs).await;
@@ -79,7 +79,7 @@ async fn an_agent_that_ends_before_it_has_stored_gets_the_message_again() {
 
 #[tokio::test]
 async fn a_status_that_could_not_be_stored_is_not_lost() {
-    let (world, gate) = gated().await;
+    let (world, gate) = gated_world().await;
     world
         .apply(&config_map("settings", serde_json::json!({"k": "v"})))
         .await;
@@ -87,7 +87,7 @@ async fn a_status_that_could_not_be_stored_is_not_lost() {
     gate.fail("web");
     let id = world.running(0).into_values().next().unwrap();
     assert!(world.nodes[0].runtime.crash_container(&id, 9));
-    gate.arrived(1).await;
+    gate.wait_arrived(1).await;
     gate.open();
     world
         .pod("web")

@@ -10,7 +10,7 @@ fn asking(name: &str, requests: Value) -> Value {
 }
 
 /// Waits until the pod has failed: reason and message.
-async fn rejected(world: &World, manifest: &Value) -> (String, String) {
+async fn wait_rejected(world: &World, manifest: &Value) -> (String, String) {
     let failed = |pod: &Value| pod["status"]["phase"] == "Failed";
     let pod = world.apply(manifest).await.until("rejected", failed).await;
     assert_eq!(
@@ -42,13 +42,13 @@ async fn until_told(world: &World, node: &Value) {
 async fn a_pod_that_does_not_fit_fails_with_the_kubelets_words() {
     let world = World::new(1).await;
     world.until_ready().await;
-    let (reason, message) = rejected(&world, &asking("large", json!({"cpu": "10000"}))).await;
+    let (reason, message) = wait_rejected(&world, &asking("large", json!({"cpu": "10000"}))).await;
     assert_eq!(reason, "OutOfcpu");
     let words = "Pod was rejected: Node didn't have enough resource: cpu, requested: 10000000, used: 0, capacity: ";
     assert!(message.starts_with(words), "{message}");
     let mut elsewhere = pod("elsewhere", Some("edge-1"));
     elsewhere["spec"]["nodeSelector"] = json!({"disk": "fast"});
-    let (reason, message) = rejected(&world, &elsewhere).await;
+    let (reason, message) = wait_rejected(&world, &elsewhere).await;
     assert_eq!(reason, "NodeAffinity");
     assert_eq!(
         message,
@@ -103,7 +103,7 @@ async fn a_pod_that_runs_stays_when_the_node_changes_and_the_agent_restarts() {
             .all(|id| world.running(0).values().any(|now| now == id))
     );
     assert!(runs(&world.pod("web").get().await));
-    let (reason, _) = rejected(&world, &{
+    let (reason, _) = wait_rejected(&world, &{
         let mut late = manifest.clone();
         late["metadata"]["name"] = "late".into();
         late
@@ -116,7 +116,7 @@ async fn a_pod_that_runs_stays_when_the_node_changes_and_the_agent_restarts() {
 async fn a_pod_that_was_refused_stays_as_it_is_when_the_agent_restarts() {
     let mut world = World::new(1).await;
     world.until_ready().await;
-    let (reason, message) = rejected(&world, &asking("large", json!({"cpu": "10000"}))).await;
+    let (reason, message) = wait_rejected(&world, &asking("large", json!({"cpu": "10000"}))).await;
     world.nodes[0].stop().await;
     world.nodes[0].start().await.unwrap();
     // The agent looks at it for sure: one look tells the generation, and another pod runs after it.

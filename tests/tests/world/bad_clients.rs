@@ -6,7 +6,7 @@ use tokio_tungstenite::tungstenite::Error;
 use crate::raw::Caller;
 
 /// Status and text of a refused upgrade.
-async fn refused(caller: &Caller, world: &World, headers: &[(&str, &str)]) -> (u16, String) {
+async fn refusal(caller: &Caller, world: &World, headers: &[(&str, &str)]) -> (u16, String) {
     match caller.websocket(world, headers).await {
         Err(Error::Http(answer)) => {
             let body = answer.body().as_deref().unwrap_or_default();
@@ -24,7 +24,7 @@ async fn refused(caller: &Caller, world: &World, headers: &[(&str, &str)]) -> (u
 async fn a_node_that_calls_itself_by_another_name_is_refused() {
     let world = World::new(1).await;
     let caller = Caller::node(&world, "rogue").await;
-    let (status, said) = refused(
+    let (status, said) = refusal(
         &caller,
         &world,
         &[("node_id", "edge-1"), ("connectionuse", "msg")],
@@ -35,7 +35,7 @@ async fn a_node_that_calls_itself_by_another_name_is_refused() {
         said.starts_with("the header Node_id says \"edge-1\" and the certificate \"rogue\""),
         "{said}"
     );
-    let (status, _) = refused(&caller, &world, &[("connectionuse", "msg")]).await;
+    let (status, _) = refusal(&caller, &world, &[("connectionuse", "msg")]).await;
     assert_eq!(status, 403);
     world.run(&pod("web", Some("edge-1"))).await;
 }
@@ -44,7 +44,7 @@ async fn a_node_that_calls_itself_by_another_name_is_refused() {
 async fn another_use_of_the_connection_is_refused() {
     let world = World::new(0).await;
     let caller = Caller::node(&world, "rogue").await;
-    let (status, said) = refused(&caller, &world, &[("node_id", "rogue")]).await;
+    let (status, said) = refusal(&caller, &world, &[("node_id", "rogue")]).await;
     assert_eq!(
         (status, said.as_str()),
         (
@@ -58,7 +58,7 @@ async fn another_use_of_the_connection_is_refused() {
 async fn a_person_is_no_node() {
     let world = World::new(0).await;
     let caller = Caller::admin(&world).await;
-    let (status, said) = refused(
+    let (status, said) = refusal(
         &caller,
         &world,
         &[("node_id", "rogue"), ("connectionuse", "msg")],

@@ -16,7 +16,7 @@ async fn gives_up(world: &World, token: String) -> String {
     let mut node = world.prepare("rogue", &setup).await;
     node.start().await.unwrap();
     story(
-        &within("the agent gives up", node.ended())
+        &within("the agent gives up", node.wait_ended())
             .await
             .unwrap_err(),
     )

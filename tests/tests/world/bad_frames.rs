@@ -25,7 +25,7 @@ async fn ends_after(text: String) -> String {
         .session(&world, "rogue")
         .await;
     session.say(text).await;
-    let said = session.ended().await;
+    let said = session.wait_ended().await;
     world.run(&pod("after", Some("edge-1"))).await;
     assert!(
         ids.iter()

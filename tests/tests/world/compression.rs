@@ -154,7 +154,7 @@ fn text(value: &HeaderValue) -> String {
 }
 
 /// What is seen of the link of a node that gets a ConfigMap and runs a pod.
-async fn seen(tells: bool) -> Seen {
+async fn observe(tells: bool) -> Seen {
     let setup = Setup::default();
     let mut world = World::with(Setup {
         nodes: 0,
@@ -198,7 +198,7 @@ async fn messages_are_compressed_where_both_ends_agree_on_it() {
         taken,
         up,
         down,
-    } = seen(true).await;
+    } = observe(true).await;
     assert_eq!(
         (offered.as_deref(), taken.as_deref()),
         (Some(FORM), Some(FORM))
@@ -221,7 +221,7 @@ async fn nothing_changes_with_an_end_that_does_not_know_compression() {
         taken,
         up,
         down,
-    } = seen(false).await;
+    } = observe(false).await;
     assert_eq!((offered.as_deref(), taken), (Some(FORM), None));
     assert!(down.bytes > LARGE, "{down:?}");
     assert_eq!((up.binary, down.binary), (0, 0));

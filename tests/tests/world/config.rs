@@ -7,7 +7,7 @@ use tests::{
     uid,
 };
 
-async fn given(world: &World) {
+async fn create_config(world: &World) {
     world
         .apply(&config_map(
             "settings",
@@ -22,7 +22,7 @@ async fn given(world: &World) {
 #[tokio::test]
 async fn every_source_of_environment_arrives() {
     let world = World::new(1).await;
-    given(&world).await;
+    create_config(&world).await;
     let mut manifest = pod("web", Some("edge-1"));
     manifest["metadata"]["labels"] = json!({"tier": "front"});
     let container = &mut manifest["spec"]["containers"][0];
@@ -73,7 +73,7 @@ async fn every_source_of_environment_arrives() {
 #[tokio::test]
 async fn every_kind_of_volume_is_seen_inside() {
     let world = World::new(1).await;
-    given(&world).await;
+    create_config(&world).await;
     let mut manifest = pod("web", Some("edge-1"));
     manifest["metadata"]["labels"] = json!({"tier": "front"});
     manifest["spec"]["volumes"] = json!([
@@ -133,7 +133,7 @@ async fn every_kind_of_volume_is_seen_inside() {
 async fn secrets_are_readable_for_their_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new(1).await;
-    given(&world).await;
+    create_config(&world).await;
     let mut manifest = pod("web", Some("edge-1"));
     manifest["spec"]["volumes"] =
         json!([{"name": "keys", "secret": {"secretName": "keys", "defaultMode": 256}}]);

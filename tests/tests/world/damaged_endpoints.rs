@@ -98,12 +98,12 @@ async fn damage(world: &World, collection: &str, name: &str, text: &str) {
     hand.close().await.unwrap();
 }
 
-fn damaged(world: &World) -> Vec<String> {
+fn damaged_keys(world: &World) -> Vec<String> {
     world
         .cloud()
         .store()
         .unwrap()
-        .damaged()
+        .damaged_objects()
         .now()
         .keys()
         .map(Key::to_string)
@@ -172,7 +172,7 @@ async fn damaged_endpoints_that_somebody_wrote_survive_a_restart_and_a_controlle
         format!("{slices_} default/mine"),
         format!("{slices_} default/pods-abcde"),
     ];
-    assert_eq!(damaged(&world), kept);
+    assert_eq!(damaged_keys(&world), kept);
     assert!(
         slices(&world).await.contains_key(&mirrored),
         "the mirrored slice stays"
@@ -209,7 +209,7 @@ async fn damaged_endpoints_that_somebody_wrote_survive_a_restart_and_a_controlle
         async || all.get_opt("pods").await.unwrap().ok_or(()),
     )
     .await;
-    assert_eq!(damaged(&world), [""; 0]);
+    assert_eq!(damaged_keys(&world), [""; 0]);
     // and stay over a restart with nothing damaged
     let (before, uid) = (slices(&world).await, all.get("own").await.unwrap().uid());
     drop(all);
@@ -234,7 +234,7 @@ async fn damaged_endpoints_of_a_user_do_not_hold_up_slices_of_services() {
     world.stop_cloud().await;
     damage(&world, "endpoints", "free", "10.1.2.4").await;
     world.start_cloud().await;
-    assert_eq!(damaged(&world), ["endpoints default/free"]);
+    assert_eq!(damaged_keys(&world), ["endpoints default/free"]);
     let spec = json!({"spec": {"selector": {"a": "b"}, "ports": [{"port": 80}]}});
     world.apply(&object("v1", "Service", "pods", spec)).await;
     slice_of(&world, "pods").await;

@@ -123,7 +123,7 @@ async fn write(file: &Path, row: &StoredRow, value: &[u8]) {
 }
 
 /// The bytes with one bit flipped: in a name, or else in the middle.
-fn flipped(row: &StoredRow) -> Vec<u8> {
+fn flip_bit(row: &StoredRow) -> Vec<u8> {
     const NAME: &[u8] = b"\"name\":\"";
     let mut value = row.value.clone();
     let name = value.windows(NAME.len()).position(|window| window == NAME);
@@ -250,7 +250,7 @@ async fn damaged_object_of_any_kind_of_the_cloud_takes_nothing_with_it() {
         let titles: BTreeSet<_> = group.iter().map(StoredRow::title).collect();
         println!("damaging {titles:?}");
         for row in &group {
-            write(&file, row, &flipped(row)).await;
+            write(&file, row, &flip_bit(row)).await;
         }
         world.start_cloud().await;
         world.until_connected(0, true).await;
@@ -283,7 +283,12 @@ async fn damaged_object_of_any_kind_of_the_cloud_takes_nothing_with_it() {
             );
         }
         let store = world.cloud().store().unwrap().clone();
-        let named: BTreeSet<_> = store.damaged().now().keys().map(Key::to_string).collect();
+        let named: BTreeSet<_> = store
+            .damaged_objects()
+            .now()
+            .keys()
+            .map(Key::to_string)
+            .collect();
         let healed: BTreeSet<_> = after.keys().map(Key::to_string).collect();
         for row in &group {
             let is_healed =
@@ -324,7 +329,7 @@ async fn damaged_object_of_any_kind_of_a_node_takes_nothing_with_it() {
         let Some(row) = current(&file, std::slice::from_ref(row)).await.pop() else {
             continue;
         };
-        write(&file, &row, &flipped(&row)).await;
+        write(&file, &row, &flip_bit(&row)).await;
         world.nodes[0].start().await.unwrap();
         world.until_connected(0, true).await;
         let marker = pod("marker", Some("edge-1"));
@@ -352,7 +357,7 @@ async fn damaged_object_of_any_kind_of_a_node_takes_nothing_with_it() {
             let stays = current(&file, std::slice::from_ref(&row))
                 .await
                 .iter()
-                .any(|now| now.value == flipped(&row));
+                .any(|now| now.value == flip_bit(&row));
             if stays { Err(row.title()) } else { Ok(()) }
         })
         .await;

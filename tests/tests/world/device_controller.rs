@@ -23,7 +23,7 @@ async fn node(world: &World, name: &str) -> (Caller, Session) {
 }
 
 /// The next message about devices, acknowledged where the cloud waits for that; what it says in a line.
-async fn told(session: &mut Session) -> String {
+async fn next_device_line(session: &mut Session) -> String {
     let message = session.next().await;
     if wire::lane::needs_ack(&message) {
         session
@@ -75,7 +75,7 @@ fn member(name: &str) -> String {
     json!([{"id": format!("default/{name}"), "name": name}]).to_string()
 }
 
-fn confirmed(answer: Message) -> Value {
+fn confirmation(answer: Message) -> Value {
     assert_eq!(
         (answer.route.source.as_str(), answer.route.group.as_str()),
         ("devicecontroller", "twin")
@@ -98,39 +98,39 @@ async fn a_device_comes_changes_and_goes_in_cloudcores_order() {
     world.apply(&device("t1", "edge-1", Some("21.5"))).await;
     world.apply(&device_model()).await;
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         format!("added {} removed null", member("t1"))
     );
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         "devicecontroller Insert default/devicemodel/thermometer at a revision"
     );
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         "devicecontroller Insert default/device/t1 21.5 at a revision"
     );
     world.apply(&device("t1", "edge-1", Some("25"))).await;
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         "devicecontroller Update default/device/t1 25 at a revision"
     );
     // the second one of a model comes without it
     world.apply(&device("t2", "edge-1", None)).await;
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         format!("added {} removed null", member("t2"))
     );
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         "devicecontroller Insert default/device/t2 at a revision"
     );
     world.object(BETA, "Device", "t1").delete(None).await;
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         format!("added null removed {}", member("t1"))
     );
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         "devicecontroller Delete default/device/t1"
     );
     // what happens while the node is away
@@ -141,32 +141,32 @@ async fn a_device_comes_changes_and_goes_in_cloudcores_order() {
     world.apply(&device("t3", "edge-1", Some("5"))).await;
     let mut session = caller.session(&world, "edge-1").await;
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         format!("added null removed {}", member("t2"))
     );
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         "devicecontroller Delete default/device/t2"
     );
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         format!("added {} removed null", member("t3"))
     );
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         "devicecontroller Insert default/device/t3 5 at a revision"
     );
     world.object(BETA, "Device", "t3").delete(None).await;
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         format!("added null removed {}", member("t3"))
     );
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         "devicecontroller Delete default/device/t3"
     );
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         "devicecontroller Delete default/devicemodel/thermometer"
     );
 }
@@ -196,37 +196,37 @@ async fn a_device_that_moves_leaves_the_one_node_and_comes_to_the_other() {
     world.apply(&device_model()).await;
     world.apply(&device("t1", "edge-1", None)).await;
     for _ in 0..3 {
-        told(&mut one).await;
+        next_device_line(&mut one).await;
     }
     world.apply(&device("t1", "edge-2", None)).await;
     assert_eq!(
-        told(&mut one).await,
+        next_device_line(&mut one).await,
         format!("added null removed {}", member("t1"))
     );
     assert_eq!(
-        told(&mut one).await,
+        next_device_line(&mut one).await,
         "devicecontroller Delete default/device/t1"
     );
     assert_eq!(
-        told(&mut one).await,
+        next_device_line(&mut one).await,
         "devicecontroller Delete default/devicemodel/thermometer"
     );
     assert_eq!(
-        told(&mut other).await,
+        next_device_line(&mut other).await,
         format!("added {} removed null", member("t1"))
     );
     assert_eq!(
-        told(&mut other).await,
+        next_device_line(&mut other).await,
         "devicecontroller Insert default/devicemodel/thermometer at a revision"
     );
     assert_eq!(
-        told(&mut other).await,
+        next_device_line(&mut other).await,
         "devicecontroller Insert default/device/t1 at a revision"
     );
     // reports count from where it is now
-    let refused = confirmed(one.ask(edge_updated("t1", "1")).await);
+    let refused = confirmation(one.ask(edge_updated("t1", "1")).await);
     assert_eq!(refused["ErrStatus"]["code"], 404, "{refused}");
-    assert_eq!(confirmed(other.ask(edge_updated("t1", "2")).await), "OK");
+    assert_eq!(confirmation(other.ask(edge_updated("t1", "2")).await), "OK");
     let status = world.object(BETA, "DeviceStatus", "t1").get().await;
     assert_eq!(status["status"]["twins"][0]["reported"]["value"], "2");
 }
@@ -241,7 +241,7 @@ async fn a_device_whose_name_has_a_word_of_the_protocol_holds_up_no_other() {
     world.apply(&device("t1", "edge-1", None)).await;
     let mut lines = Vec::new();
     for _ in 0..5 {
-        lines.push(told(&mut session).await);
+        lines.push(next_device_line(&mut session).await);
     }
     let insert =
         |name: &str| format!("devicecontroller Insert default/device/{name} at a revision");
@@ -256,10 +256,10 @@ async fn a_device_whose_name_has_a_word_of_the_protocol_holds_up_no_other() {
     // it is not known to have arrived, and so it is told again
     let mut session = caller.session(&world, "edge-1").await;
     assert_eq!(
-        told(&mut session).await,
+        next_device_line(&mut session).await,
         format!("added {} removed null", member("membership-1"))
     );
-    assert_eq!(told(&mut session).await, insert("membership-1"));
+    assert_eq!(next_device_line(&mut session).await, insert("membership-1"));
 }
 
 #[tokio::test]
@@ -273,7 +273,7 @@ async fn reports_become_the_device_status_which_goes_with_its_device() {
         .until("made with its device", |_| true)
         .await;
     assert_eq!(
-        confirmed(session.ask(edge_updated("t1", "22.0")).await),
+        confirmation(session.ask(edge_updated("t1", "22.0")).await),
         "OK"
     );
     let state = json!({"event_id": "e", "timestamp": 5,
@@ -282,7 +282,7 @@ async fn reports_become_the_device_status_which_goes_with_its_device() {
         path: "device/default/t1/state/update".into(),
         update: state.to_string().into(),
     };
-    assert_eq!(confirmed(session.ask(state).await), "OK");
+    assert_eq!(confirmation(session.ask(state).await), "OK");
     let status = world.object(BETA, "DeviceStatus", "t1").get().await;
     let expected = json!({"state": "online", "lastOnlineTime": "2026-11-21T03:10:35Z", "twins": [{
         "propertyName": "temperature",
@@ -310,11 +310,11 @@ async fn reports_become_the_device_status_which_goes_with_its_device() {
             400,
         ),
     ] {
-        let refused = confirmed(session.ask(request).await);
+        let refused = confirmation(session.ask(request).await);
         assert_eq!(refused["ErrStatus"]["code"], code, "{refused}");
     }
     let detail = Upstream::MembershipDetail("{}".into());
-    assert_eq!(confirmed(session.ask(detail).await), "OK");
+    assert_eq!(confirmation(session.ask(detail).await), "OK");
     let all = loop {
         if let Downstream::MembershipDetail(all) = Down::from(session.next().await).body {
             break all;

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::at;
 use tests::{
-    Relay, Setup, World, eventually,
+    Setup, TcpRelay, World, eventually,
     manifests::{config_map, pod},
     within,
 };
@@ -68,7 +68,7 @@ async fn disconnects_lose_nothing_and_do_nothing_twice() {
     })
     .await;
     let addresses = world.cloud().addresses();
-    let relay = Relay::to(addresses.websocket).await;
+    let relay = TcpRelay::to(addresses.websocket).await;
     let addresses = Addresses {
         websocket: relay.address(),
         ..addresses
@@ -106,7 +106,7 @@ async fn disconnects_lose_nothing_and_do_nothing_twice() {
         let Link::Up(number) = *link.borrow_and_update() else {
             panic!("connected before")
         };
-        relay.cut();
+        relay.cut_connections();
         within(
             "the end of the connection",
             link.wait_for(|link| *link == Link::Down),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use agent::config::HostPort;
 use cloudsim::Addresses;
 use componentbase::Link;
-use tests::{Relay, Setup, World, condition, in_time, manifests::pod, within};
+use tests::{Setup, TcpRelay, World, condition, in_time, manifests::pod, within};
 
 /// A dead link is noticed in 3 s; the rest is what a loaded machine takes to say so.
 const NOTICED: Duration = Duration::from_millis(3500);
@@ -15,14 +15,14 @@ const BACK: Duration = Duration::from_secs(2);
 const READY: Duration = Duration::from_millis(500);
 
 /// A node behind a relay.
-async fn relayed(setup: Setup) -> (World, Relay) {
+async fn relayed_world(setup: Setup) -> (World, TcpRelay) {
     let mut world = World::with(Setup {
         nodes: 0,
         ..setup.clone()
     })
     .await;
     let addresses = world.cloud().addresses();
-    let relay = Relay::to(addresses.websocket).await;
+    let relay = TcpRelay::to(addresses.websocket).await;
     let addresses = Addresses {
         websocket: relay.address(),
         ..addresses
@@ -38,7 +38,7 @@ async fn relayed(setup: Setup) -> (World, Relay) {
 async fn a_half_open_link_is_noticed_within_three_seconds_and_mended_at_once() {
     in_time("noticed, and back", async || {
         // a new one each time: who has lost a young link has more patience with the next
-        let (world, relay) = relayed(Setup::default()).await;
+        let (world, relay) = relayed_world(Setup::default()).await;
         let running = world.run(&pod("web", Some("edge-1"))).await;
         let begun = Instant::now();
         relay.swallow();
@@ -65,13 +65,13 @@ async fn a_half_open_link_is_noticed_within_three_seconds_and_mended_at_once() {
 async fn a_node_that_was_given_up_is_ready_soon_after_the_link_is_back() {
     let lease = Duration::from_secs(4);
     in_time("Ready", async || {
-        let (world, relay) = relayed(Setup {
+        let (world, relay) = relayed_world(Setup {
             lease,
             lease_grace: lease,
             ..Setup::default()
         })
         .await;
-        relay.cut();
+        relay.cut_connections();
         let node = world.node("edge-1");
         node.until("given up", |node| {
             condition(node, "Ready") == Some("Unknown")
@@ -97,7 +97,7 @@ async fn a_node_that_was_given_up_is_ready_soon_after_the_link_is_back() {
 
 #[tokio::test]
 async fn a_link_that_is_used_or_idle_stands() {
-    let (world, relay) = relayed(Setup::default()).await;
+    let (world, relay) = relayed_world(Setup::default()).await;
     let mut link = world.nodes[0].link().unwrap();
     let before = *link.borrow_and_update();
     // twice the time in which silence would be death
@@ -112,12 +112,12 @@ async fn the_cloud_that_answers_is_taken_and_kept_until_it_does_not() {
     let mut world = World::new(0).await;
     let addresses = world.cloud().addresses();
     let (first, second) = (
-        Relay::to(addresses.websocket).await,
-        Relay::to(addresses.websocket).await,
+        TcpRelay::to(addresses.websocket).await,
+        TcpRelay::to(addresses.websocket).await,
     );
-    first.cut();
+    first.cut_connections();
     let mut node = world.prepare("edge-1", &Setup::default()).await;
-    let server = |relay: &Relay| HostPort {
+    let server = |relay: &TcpRelay| HostPort {
         host: "127.0.0.1".into(),
         port: relay.address().port(),
     };
@@ -126,18 +126,18 @@ async fn the_cloud_that_answers_is_taken_and_kept_until_it_does_not() {
     world.nodes.push(node);
     world.until_ready().await;
     // an attempt that takes long on a busy machine is not the only one
-    let before = second.passed();
-    assert_eq!((first.passed(), before > 0), (0, true));
+    let before = second.connection_count();
+    assert_eq!((first.connection_count(), before > 0), (0, true));
     first.through();
     second.swallow();
     world.until_connected(0, false).await;
     world.until_connected(0, true).await;
-    assert!(first.passed() > 0);
-    assert_eq!(second.passed(), before);
+    assert!(first.connection_count() > 0);
+    assert_eq!(second.connection_count(), before);
     second.through();
     let mut link = world.nodes[0].link().unwrap();
-    first.cut();
+    first.cut_connections();
     let again = link.wait_for(|link| matches!(link, Link::Up(number) if *number >= 3));
     within("the second again", again).await.unwrap();
-    assert!(second.passed() > before);
+    assert!(second.connection_count() > before);
 }

@@ -6,7 +6,7 @@ use cloudsim::Addresses;
 use mapper::{Config, Device, Link, Mapper, Property, Protocol, Result};
 use serde_json::{Value, json};
 use tests::{
-    Object, Relay, Setup, World,
+    Object, Setup, TcpRelay, World,
     manifests::{device, device_model},
     within,
 };
@@ -142,7 +142,7 @@ async fn nothing_is_lost_while_the_link_is_cut() {
     })
     .await;
     let addresses = world.cloud().addresses();
-    let relay = Relay::to(addresses.websocket).await;
+    let relay = TcpRelay::to(addresses.websocket).await;
     let addresses = Addresses {
         websocket: relay.address(),
         ..addresses
@@ -156,7 +156,7 @@ async fn nothing_is_lost_while_the_link_is_cut() {
     world.apply(&device_model()).await;
     shall_be(&world, "1").await;
     until_reported(&world, "1").await;
-    relay.cut();
+    relay.cut_connections();
     world.until_connected(0, false).await;
     // the device changes without the cloud; the last of its values counts
     for value in ["2", "3", "4"] {
@@ -164,7 +164,7 @@ async fn nothing_is_lost_while_the_link_is_cut() {
     }
     relay.through();
     until_reported(&world, "4").await;
-    relay.cut();
+    relay.cut_connections();
     world.until_connected(0, false).await;
     shall_be(&world, "5").await;
     shall_be(&world, "6").await;

@@ -41,7 +41,7 @@ fn setup() -> Setup {
 }
 
 /// A node that asks who calls; its agent does not run yet.
-async fn guarded(world: &World) -> hollow::fleet::HollowNode {
+async fn guarded_node(world: &World) -> hollow::fleet::HollowNode {
     let mut node = world.prepare("edge-1", &setup()).await;
     node.configure(|config| {
         config.require_authorization = true;
@@ -68,7 +68,7 @@ async fn client(world: &World, ca: &[u8], token: &str) -> Client {
     Client::try_from(config).unwrap()
 }
 
-fn granted(account: &str) -> [Value; 3] {
+fn grant(account: &str) -> [Value; 3] {
     let api = "rbac.authorization.k8s.io";
     [
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": "default"}}),
@@ -119,11 +119,11 @@ fn access(world: &World, account: &str) -> tests::Object {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pods_token_may_do_what_roles_grant_its_account() {
     let mut world = World::with(setup()).await;
-    let mut node = guarded(&world).await;
+    let mut node = guarded_node(&world).await;
     node.start().await.unwrap();
     world.nodes.push(node);
     world.until_ready().await;
-    for object in granted("robot") {
+    for object in grant("robot") {
         world.apply(&object).await;
     }
     world
@@ -223,13 +223,13 @@ async fn review(client: &Client, group: &str, plural: &str, spec: Value) -> Valu
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_is_told_who_it_is_and_what_it_may() {
     let mut world = World::with(setup()).await;
-    let mut node = guarded(&world).await;
+    let mut node = guarded_node(&world).await;
     let left = node.directory().join("metaserver.kubeconfig");
     fs::write(&left, "token: x").unwrap();
     node.start().await.unwrap();
     world.nodes.push(node);
     world.until_ready().await;
-    for object in granted("robot") {
+    for object in grant("robot") {
         world.apply(&object).await;
     }
     let running = world.run(&with_token("web", "robot")).await;
@@ -289,7 +289,7 @@ async fn an_account_is_told_who_it_is_and_what_it_may() {
 #[tokio::test]
 async fn a_certificate_that_nears_its_end_is_renewed() {
     let mut world = World::with(setup()).await;
-    let mut node = guarded(&world).await;
+    let mut node = guarded_node(&world).await;
     let directory = node.directory().to_owned();
     let ca = authority(&world).await;
     let csr = Csr::for_server("edge-1", &["127.0.0.1".parse().unwrap()]).unwrap();

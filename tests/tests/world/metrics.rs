@@ -52,7 +52,7 @@ fn docs(file: &str) -> String {
 }
 
 /// The tables below the headings that name pages.
-fn documented() -> Families {
+fn documented_families() -> Families {
     let (mut page, mut families) = (String::new(), Families::new());
     for line in docs("metrics.md").lines() {
         if let Some(heading) = line.strip_prefix("## ") {
@@ -83,7 +83,7 @@ fn documented() -> Families {
 }
 
 /// What the agent serves.
-async fn served(address: SocketAddr) -> Families {
+async fn served_families(address: SocketAddr) -> Families {
     let mut families = Families::new();
     for page in PAGES {
         let answer = ask(address, page).await.unwrap();
@@ -205,9 +205,9 @@ async fn what_is_served_is_what_is_documented() {
         json!({"exec": {"command": ["true"]}, "periodSeconds": 1});
     world.run(&manifest).await;
     register(&world).await;
-    let documented = documented();
+    let documented = documented_families();
     eventually("all that is always there, and more", async || {
-        let served = served(address).await;
+        let served = served_families(address).await;
         for (place, family) in &served {
             let wanted = documented
                 .get(place)
@@ -288,7 +288,7 @@ async fn update_twin(client: &AsyncClient, events: &mut EventLoop) -> (u32, u32,
 async fn reconnect(world: &World, address: SocketAddr) -> f64 {
     let page = ask(address, "/metrics").await.unwrap().samples().unwrap();
     let connections = find(&page, "edgehub_connections_total", &[]).unwrap().value;
-    world.cloud().faults().cut("edge-1");
+    world.cloud().faults().cut_link("edge-1");
     world.until_connected(0, false).await;
     let page = ask(address, "/metrics").await.unwrap().samples().unwrap();
     assert!(find(&page, "edgehub_connected", &[]).unwrap().value < 0.5);
@@ -389,7 +389,7 @@ async fn figures_follow_what_happens() {
 }
 
 /// The names of metrics and the labels of them in a query.
-fn asked(query: &str, names: &BTreeSet<String>) -> (BTreeSet<String>, BTreeSet<String>) {
+fn query_names(query: &str, names: &BTreeSet<String>) -> (BTreeSet<String>, BTreeSet<String>) {
     let words = |text: &str| -> Vec<String> {
         let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
         words
@@ -426,7 +426,7 @@ fn asked(query: &str, names: &BTreeSet<String>) -> (BTreeSet<String>, BTreeSet<S
 #[test]
 fn the_dashboard_asks_for_what_there_is() {
     let dashboard: Value = serde_json::from_str(&docs("grafana-dashboard.json")).unwrap();
-    let documented = documented();
+    let documented = documented_families();
     let names: BTreeSet<String> = documented
         .keys()
         .filter(|(page, _)| page == "/metrics")
@@ -438,7 +438,7 @@ fn the_dashboard_asks_for_what_there_is() {
         .iter()
         .flat_map(|panel| panel["targets"].as_array().cloned().unwrap_or_default());
     for target in targets {
-        let (metrics, mut labels) = asked(target["expr"].as_str().unwrap(), &names);
+        let (metrics, mut labels) = query_names(target["expr"].as_str().unwrap(), &names);
         assert!(!metrics.is_empty(), "{target}");
         let legend = target["legendFormat"].as_str().unwrap();
         labels.extend(
@@ -462,7 +462,7 @@ fn the_dashboard_asks_for_what_there_is() {
     }
     for variable in dashboard["templating"]["list"].as_array().unwrap() {
         if variable["type"] == "query" {
-            asked(
+            query_names(
                 variable["query"]
                     .as_str()
                     .unwrap()

@@ -5,7 +5,7 @@ use cloudsim::Addresses;
 use rumqttc::{AsyncClient, Broker, Event, EventLoop, Incoming, MqttOptions, PublishOptions, QoS};
 use serde_json::{Value, json};
 use tests::{
-    Relay, Setup, World,
+    Setup, TcpRelay, World,
     manifests::{device, device_model},
     within,
 };
@@ -165,7 +165,7 @@ async fn nothing_is_lost_while_the_link_is_cut() {
     })
     .await;
     let addresses = world.cloud().addresses();
-    let relay = Relay::to(addresses.websocket).await;
+    let relay = TcpRelay::to(addresses.websocket).await;
     let addresses = Addresses {
         websocket: relay.address(),
         ..addresses
@@ -178,7 +178,7 @@ async fn nothing_is_lost_while_the_link_is_cut() {
     world.apply(&device_model()).await;
     shall_be(&world, "1").await;
     mapper.until("twin/update/delta", |_| true).await;
-    relay.cut();
+    relay.cut_connections();
     world.until_connected(0, false).await;
     for value in ["2", "3", "4"] {
         mapper.temperature(value).await;

@@ -309,7 +309,7 @@ impl Session {
     }
 
     /// Waits until the cloud ends the session: what it said.
-    pub(crate) async fn ended(&mut self) -> String {
+    pub(crate) async fn wait_ended(&mut self) -> String {
         let end = async {
             loop {
                 match self.0.next().await {

@@ -17,7 +17,7 @@ use crate::raw::authority;
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Gives a node a certificate that was issued so long ago, for a year.
-pub(crate) async fn issued(world: &World, directory: &Path, node: &str, ago: Duration) {
+pub(crate) async fn issue_certificate(world: &World, directory: &Path, node: &str, ago: Duration) {
     let ca = authority(world).await;
     let csr = Csr::for_node(node).unwrap();
     let usages = Usage::parse_header(None).unwrap();
@@ -56,7 +56,7 @@ async fn a_certificate_near_its_end_is_renewed_without_a_moment_offline() {
     let mut world = World::new(0).await;
     let mut node = world.prepare("edge-1", &Setup::default()).await;
     let directory = node.directory().to_owned();
-    issued(&world, &directory, "edge-1", DAY * 340).await;
+    issue_certificate(&world, &directory, "edge-1", DAY * 340).await;
     // the old certificate is all that this node has to show
     node.configure(|config| config.edge_hub.token = None);
     node.start().await.unwrap();
@@ -88,7 +88,7 @@ async fn without_rotation_a_certificate_stays() {
     let mut world = World::new(0).await;
     let mut node = world.prepare("edge-1", &Setup::default()).await;
     let directory = node.directory().to_owned();
-    issued(&world, &directory, "edge-1", DAY * 340).await;
+    issue_certificate(&world, &directory, "edge-1", DAY * 340).await;
     let before = ends(&directory);
     node.configure(|config| config.edge_hub.rotate_certificates = false);
     node.start().await.unwrap();
@@ -103,13 +103,13 @@ async fn an_expired_certificate_is_replaced_with_a_token_as_soon_as_there_is_one
     let mut world = World::new(0).await;
     let mut node = world.prepare("edge-1", &Setup::default()).await;
     let directory = node.directory().to_owned();
-    issued(&world, &directory, "edge-1", DAY * 400).await;
+    issue_certificate(&world, &directory, "edge-1", DAY * 400).await;
     let token = world.cloud().token().to_owned();
     assert!(Token::parse(&token).is_ok());
     // the agent does not give up: it goes on running its pods, and dialling
     node.configure(|config| config.edge_hub.token = None);
     node.start().await.unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(1), node.ended()).await;
+    let ended = tokio::time::timeout(Duration::from_secs(1), node.wait_ended()).await;
     assert!(ended.is_err(), "{ended:?}");
     node.configure(|config| config.edge_hub.token = Some(agent::config::Secret::new(token)));
     node.start().await.unwrap();

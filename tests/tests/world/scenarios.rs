@@ -30,7 +30,7 @@ async fn play_text(text: &str) -> Outcome {
 }
 
 fn came_true(outcome: &Outcome) {
-    assert!(outcome.passed(), "{:#?}", outcome.steps);
+    assert!(outcome.is_passed(), "{:#?}", outcome.steps);
 }
 
 macro_rules! scenarios {
@@ -71,7 +71,7 @@ async fn what_does_not_come_true_is_told_and_ends_the_scenario() {
          - cut: edge-1\n",
     )
     .await;
-    assert!(!outcome.passed());
+    assert!(!outcome.is_passed());
     let verdicts: Vec<&Verdict> = outcome.steps.iter().map(|step| &step.verdict).collect();
     let why = "not within 100ms; last seen: metadata.name is \"edge-1\"".to_owned();
     use Verdict::{Failed, Passed, Skipped};

@@ -68,7 +68,7 @@ async fn samples(address: SocketAddr, path: &str) -> Vec<Sample> {
 }
 
 /// A pod with everything that is measured.
-async fn measured(world: &World) -> Value {
+async fn measured_pod(world: &World) -> Value {
     world
         .apply(&config_map("settings", json!({"mode": "fast"})))
         .await;
@@ -97,15 +97,15 @@ const FIXED: [&str; 7] = [
 ];
 
 /// Times, and what the machine itself has, blurred.
-fn blurred(value: &Value, path: &str) -> Value {
+fn blur(value: &Value, path: &str) -> Value {
     match value {
         Value::Object(fields) => {
             let one = |(key, field): (&String, &Value)| {
-                (key.clone(), blurred(field, &format!("{path}/{key}")))
+                (key.clone(), blur(field, &format!("{path}/{key}")))
             };
             Value::Object(fields.iter().map(one).collect())
         }
-        Value::Array(items) => items.iter().map(|item| blurred(item, path)).collect(),
+        Value::Array(items) => items.iter().map(|item| blur(item, path)).collect(),
         Value::Number(_) if !FIXED.iter().any(|fixed| path.starts_with(fixed)) => "number".into(),
         Value::String(_) if path.to_lowercase().ends_with("time") || path.ends_with("/uid") => {
             "text".into()
@@ -118,15 +118,15 @@ fn blurred(value: &Value, path: &str) -> Value {
 #[tokio::test]
 async fn the_summary_is_the_kubelets() {
     let (world, address) = serving().await;
-    let pod = measured(&world).await;
+    let pod = measured_pod(&world).await;
     let summary = json(address, "/stats/summary").await;
-    let mut shown = blurred(&summary, "");
+    let mut shown = blur(&summary, "");
     // which networks there are, and whether one leads elsewhere, is the machine's affair
     shown["node"]["network"] = "network".into();
     insta::assert_json_snapshot!("summary", shown);
     insta::assert_json_snapshot!(
         "summary_short",
-        blurred(
+        blur(
             &json(address, "/stats/summary?only_cpu_and_memory=true").await,
             ""
         )
@@ -190,7 +190,7 @@ fn form(samples: &[Sample]) -> Vec<String> {
 #[tokio::test]
 async fn all_pages_have_the_kubelets_names() {
     let (world, address) = serving().await;
-    measured(&world).await;
+    measured_pod(&world).await;
     eventually("a probe was counted", async || {
         let page = samples(address, "/metrics/probes").await;
         let labels = [
@@ -251,7 +251,7 @@ async fn all_pages_have_the_kubelets_names() {
 #[tokio::test]
 async fn metrics_server_can_read_it() {
     let (world, address) = serving().await;
-    measured(&world).await;
+    measured_pod(&world).await;
     let main = [
         ("container", "main"),
         ("namespace", "default"),
@@ -298,7 +298,7 @@ async fn metrics_server_can_read_it() {
 #[tokio::test]
 async fn pods_and_health_are_told() {
     let (world, address) = serving().await;
-    let running = measured(&world).await;
+    let running = measured_pod(&world).await;
     let listed = eventually("the status of the pod", async || {
         let list = json(address, "/pods").await;
         if list["items"][0]["status"]["phase"] == "Running" {
@@ -508,7 +508,7 @@ async fn a_port_that_is_taken_is_told() {
         ..Setup::default()
     })
     .await;
-    let ended = world.nodes[0].ended().await.unwrap_err();
+    let ended = world.nodes[0].wait_ended().await.unwrap_err();
     let causes = std::iter::successors(std::error::Error::source(&ended), |error| error.source());
     let told = causes.fold(ended.to_string(), |text, cause| format!("{text}: {cause}"));
     assert!(

@@ -103,7 +103,7 @@ async fn a_hollow_nodes_kubelet_is_asked_through_its_tunnel() {
     assert!(matches!(error, NodeError::NotConnected(_)), "{error}");
 
     // a link that is cut has no tunnel; one that was mended has one again
-    world.cloud().faults().cut("edge-1");
+    world.cloud().faults().cut_link("edge-1");
     until_tunnel(&world, "edge-1", false).await;
     assert!(world.cloud().tunnels().has("edge-2"));
     world.cloud().faults().restore("edge-1");

@@ -151,7 +151,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Returns the priority and the fields of the frame, without padding.
-    fn unpadded(&self) -> Option<(&'a [u8], &'a [u8])> {
+    fn unpad(&self) -> Option<(&'a [u8], &'a [u8])> {
         let mut carried = self.carried;
         if self.kind == HEADERS && self.flags & PADDED != 0 {
             let (padding, rest) = carried.split_first()?;
@@ -165,14 +165,14 @@ impl<'a> Frame<'a> {
 /// Returns frames with the same fields and replaced authorities; `None` if the fields are invalid.
 fn mend(frames: &[u8], fields: &mut Fields) -> Option<Vec<u8>> {
     let first = Frame::read(frames)?;
-    let (priority, _) = first.unpadded()?;
+    let (priority, _) = first.unpad()?;
     let (mut block, mut rest) = (Vec::with_capacity(frames.len()), frames);
     while !rest.is_empty() {
         let frame = Frame::read(rest)?;
         if frame.stream != first.stream {
             return None;
         }
-        block.extend_from_slice(frame.unpadded()?.1);
+        block.extend_from_slice(frame.unpad()?.1);
         rest = rest.get(HEAD + frame.length..)?;
     }
     let mended = fields.mend(&block)?;

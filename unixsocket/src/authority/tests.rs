@@ -48,7 +48,7 @@ fn after_preface(frames: &[&[u8]]) -> Vec<u8> {
     sent.split_off(PREFACE)
 }
 
-fn replaced(sent: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+fn replace(sent: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let at = sent
         .windows(from.len())
         .position(|window| window == from)
@@ -61,7 +61,7 @@ fn the_authority_of_pythons_client_is_replaced_and_nothing_else() {
     let sent = bytes(OF_PYTHON);
     assert_eq!(
         all_at_once(&sent),
-        replaced(&sent, b"tmp%2Fdmi-cap.sock", &[b'x'; 18])
+        replace(&sent, b"tmp%2Fdmi-cap.sock", &[b'x'; 18])
     );
 }
 
@@ -70,10 +70,10 @@ fn the_authority_of_gos_client_is_written_out_and_its_frame_is_longer() {
     let sent = bytes(OF_GO);
     // 20 bytes of Huffman code: the path of 28 characters
     let code = bytes("419454584a922a2c3d6d8ca59262aa2c325265d07275");
-    let expected = replaced(&sent, &code, &[&[0x41, 28][..], &[b'x'; 28]].concat());
+    let expected = replace(&sent, &code, &[&[0x41, 28][..], &[b'x'; 28]].concat());
     assert_eq!(
         all_at_once(&sent),
-        replaced(&expected, &[0, 0, 0x70, HEADERS], &[0, 0, 0x78, HEADERS])
+        replace(&expected, &[0, 0, 0x70, HEADERS], &[0, 0, 0x78, HEADERS])
     );
 }
 

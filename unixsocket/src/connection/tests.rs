@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Returns the authority of a request and all its fields, one per line.
-fn told<B>(request: &Request<B>) -> String {
+fn describe<B>(request: &Request<B>) -> String {
     let fields = request.headers().iter();
     let fields = fields.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
     let authority = request.uri().authority().map(ToString::to_string);
@@ -37,7 +37,7 @@ fn serve_all(mut connections: impl Stream<Item = io::Result<Connection>> + Send 
     tokio::spawn(async move {
         while let Some(connection) = connections.next().await {
             let service = service_fn(async |request: Request<Incoming>| {
-                Ok::<_, Infallible>(Response::new(told(&request)))
+                Ok::<_, Infallible>(Response::new(describe(&request)))
             });
             let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
             let Ok(connection) = connection else { continue };
@@ -172,7 +172,7 @@ async fn fields_come_through_as_they_were_sent_whatever_has_left_the_tables() {
             request = request.header(format!("field-{}", (round * field) % 17), value);
         }
         let request = request.body(Empty::<Bytes>::new()).unwrap();
-        let expected = told(&request).replacen(&authority, &"x".repeat(authority.len()), 1);
+        let expected = describe(&request).replacen(&authority, &"x".repeat(authority.len()), 1);
         let answer = within("an answer", sender.send_request(request))
             .await
             .unwrap();

@@ -93,13 +93,13 @@ impl Fields {
             let (bits, is_kept) = match first {
                 0x80.. => {
                     self.name(take_number(&mut rest, 7)?)?;
-                    mended.extend_from_slice(taken(field, rest));
+                    mended.extend_from_slice(bytes_between(field, rest));
                     continue;
                 }
                 0x40.. => (6, true),
                 0x20.. => {
                     self.resize(take_number(&mut rest, 5)?)?;
-                    mended.extend_from_slice(taken(field, rest));
+                    mended.extend_from_slice(bytes_between(field, rest));
                     continue;
                 }
                 _ => (4, false),
@@ -108,7 +108,7 @@ impl Fields {
                 0 => Text::take(&mut rest)?.name()?,
                 number => self.name(number)?,
             };
-            let name_as_written = taken(field, rest);
+            let name_as_written = bytes_between(field, rest);
             let value = Text::take(&mut rest)?;
             let length = value.length()?;
             if name.is_authority {
@@ -116,7 +116,7 @@ impl Fields {
                 put_number(&mut mended, 7, length);
                 mended.resize(mended.len() + length, FILLER);
             } else {
-                mended.extend_from_slice(taken(field, rest));
+                mended.extend_from_slice(bytes_between(field, rest));
             }
             if is_kept {
                 self.insert(Entry {
@@ -166,7 +166,7 @@ impl Fields {
 }
 
 /// Returns the bytes between two positions of a reader.
-fn taken<'a>(before: &'a [u8], after: &[u8]) -> &'a [u8] {
+fn bytes_between<'a>(before: &'a [u8], after: &[u8]) -> &'a [u8] {
     before.split_at(before.len() - after.len()).0
 }
 

@@ -29,7 +29,7 @@ impl SelfReview {
     }
 
     /// Returns the object that answers the review. `spec` is copied from the request, except for [`Self::Subject`], which has none.
-    pub fn answered(self, version: &str, spec: &Value, status: &Value) -> Value {
+    pub fn into_answer(self, version: &str, spec: &Value, status: &Value) -> Value {
         let (group, kind) = match self {
             Self::Subject => ("authentication.k8s.io", "SelfSubjectReview"),
             Self::Access => ("authorization.k8s.io", "SelfSubjectAccessReview"),

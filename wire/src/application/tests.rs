@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn recorded() -> Value {
+fn recorded_object() -> Value {
     json!({
         "ID": "1", "Key": "/core/v1/configmaps/default/null", "Verb": "list", "Nodename": "edge2", "Option": "e30=",
         "ReqBody": null, "Subresource": "", "RespBody": null, "Status": "InApplying", "Reason": "",
@@ -12,12 +12,12 @@ fn recorded() -> Value {
 
 #[test]
 fn a_recorded_request_is_read_and_written_as_it_was() {
-    let application = Application::read(&recorded()).unwrap();
+    let application = Application::read(&recorded_object()).unwrap();
     assert_eq!(
         (application.verb, application.option.as_slice()),
         (Verb::List, b"{}".as_slice())
     );
-    assert_eq!(application.write(), recorded());
+    assert_eq!(application.write(), recorded_object());
     assert_eq!(application.refusal(), None);
 }
 
@@ -103,7 +103,7 @@ fn keys_are_targets_and_other_paths_are_not() {
 #[test]
 fn what_is_no_application_is_refused_by_name() {
     let with = |field: &str, value: Value| {
-        let mut content = recorded();
+        let mut content = recorded_object();
         content[field] = value;
         Application::read(&content).unwrap_err()
     };

@@ -126,7 +126,7 @@ impl Frame {
     }
 
     /// Returns how many bytes of the stream were taken, if this is a window frame.
-    pub fn taken(&self) -> Option<usize> {
+    pub fn window_bytes(&self) -> Option<usize> {
         let mut data = self.data.clone();
         let bytes = uvarint(&mut data)
             .ok()
@@ -347,18 +347,18 @@ mod tests {
             let frame = Frame::window(7, bytes);
             let read = Frame::decode(frame.encode().into()).unwrap();
             assert_eq!(
-                (read.id, read.kind, read.taken()),
+                (read.id, read.kind, read.window_bytes()),
                 (7, Kind::Window, Some(bytes))
             );
         }
         for data in [&[][..], &[0x80], &[1, 2], &[0xff; 11]] {
             assert_eq!(
-                Frame::new(7, Kind::Window, data.to_vec()).taken(),
+                Frame::new(7, Kind::Window, data.to_vec()).window_bytes(),
                 None,
                 "{data:?}"
             );
         }
-        assert_eq!(Frame::new(7, Kind::Data, vec![1]).taken(), None);
+        assert_eq!(Frame::new(7, Kind::Data, vec![1]).window_bytes(), None);
     }
 
     #[test]

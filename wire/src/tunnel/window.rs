@@ -14,7 +14,7 @@ pub const WINDOW: usize = 64 * 1024;
 pub const MAX_CREDIT: usize = 1 << 30;
 
 /// Returns the window that a peer offers with this value of the header; `None` if it has no window.
-pub fn offered(value: Option<&[u8]>) -> Option<usize> {
+pub fn parse_window(value: Option<&[u8]>) -> Option<usize> {
     let window = std::str::from_utf8(value?).ok()?.parse::<usize>().ok()?;
     (1..=MAX_CREDIT).contains(&window).then_some(window)
 }
@@ -61,7 +61,7 @@ impl Taken {
     }
 
     /// Resets the count, after the bytes were reported.
-    pub fn given(&mut self) {
+    pub fn reset(&mut self) {
         self.0 = 0;
     }
 }
@@ -83,9 +83,9 @@ mod tests {
             (Some("much"), None),
             (None, None),
         ] {
-            assert_eq!(offered(value.map(str::as_bytes)), window, "{value:?}");
+            assert_eq!(parse_window(value.map(str::as_bytes)), window, "{value:?}");
         }
-        assert_eq!(offered(Some(b"\xff\xfe")), None);
+        assert_eq!(parse_window(Some(b"\xff\xfe")), None);
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(taken.due(), None);
         taken.add(1);
         let due = taken.due().unwrap();
-        taken.given();
+        taken.reset();
         assert_eq!((due, taken.due()), (WINDOW / 2, None));
         assert!(credit.add(due));
         assert_eq!(credit.take(usize::MAX), WINDOW / 2);

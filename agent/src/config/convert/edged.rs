@@ -77,7 +77,7 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
     }
 }
 
-/// Returns the kubelet's settings without those that are only checked, see [`unused`].
+/// Returns the kubelet's settings without those that are only checked, see [`check_unused`].
 fn used_settings(kubelet: &file::Kubelet) -> serde_json::Value {
     let mut settings = serde_json::to_value(kubelet).unwrap_or_default();
     if let Some(settings) = settings.as_object_mut() {
@@ -115,8 +115,8 @@ pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
         max_pods: values.number(&at("maxPods"), kubelet.max_pods, 0, 1_000_000),
         pods_per_core: values.number(&at("podsPerCore"), kubelet.pods_per_core, 0, 10_000),
         max_images: images(kubelet.node_status_max_images, values),
-        kube_reserved: reserved(&at("kubeReserved"), &kubelet.kube_reserved, values),
-        system_reserved: reserved(&at("systemReserved"), &kubelet.system_reserved, values),
+        kube_reserved: check_reserved(&at("kubeReserved"), &kubelet.kube_reserved, values),
+        system_reserved: check_reserved(&at("systemReserved"), &kubelet.system_reserved, values),
         eviction_hard: kubelet.eviction_hard.clone(),
     }
 }
@@ -128,7 +128,7 @@ fn images(most: i64, values: &mut Values<'_>) -> Option<usize> {
 }
 
 /// Checks reserved quantities.
-fn reserved(
+fn check_reserved(
     path: &str,
     written: &BTreeMap<String, String>,
     values: &mut Values<'_>,
@@ -145,7 +145,7 @@ fn reserved(
 }
 
 /// Checks settings that are not used, as EdgeCore checks them.
-pub(super) fn unused(edged: &file::Edged, values: &mut Values<'_>) {
+pub(super) fn check_unused(edged: &file::Edged, values: &mut Values<'_>) {
     let kubelet = &edged.tailored_kubelet_config;
     let at = |key: &str| format!("{KUBELET}.{key}");
     values.text(
@@ -169,7 +169,7 @@ pub(super) fn unused(edged: &file::Edged, values: &mut Values<'_>) {
         (at("runtimeRequestTimeout"), timeout.as_secs() == 120),
     ] {
         if !is_default {
-            values.unused(path);
+            values.warn_unused(path);
         }
     }
 }

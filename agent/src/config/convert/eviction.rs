@@ -70,7 +70,7 @@ pub(super) fn convert(kubelet: &file::Kubelet, values: &mut Values<'_>) -> Evict
 
 /// Returns a value of `evictionHard` that disables all thresholds: on a simulated runtime, the disk and the memory of the machine say
 /// nothing about its containers.
-pub fn disabled() -> serde_json::Value {
+pub fn disabled_thresholds() -> serde_json::Value {
     Signal::ALL
         .iter()
         .map(|signal| (signal.name().to_owned(), serde_json::Value::from("0%")))

@@ -18,7 +18,7 @@ mod service_bus;
 mod services;
 mod values;
 
-pub use self::eviction::disabled as disabled_eviction;
+pub use self::eviction::disabled_thresholds as disabled_eviction;
 use self::values::Values;
 pub(super) use self::values::parse_host_port;
 
@@ -46,7 +46,7 @@ pub(super) fn convert(file: File, report: &mut Report) -> Config {
             );
         }
     }
-    edged::unused(&modules.edged, &mut values);
+    edged::check_unused(&modules.edged, &mut values);
     let requires_authorization = feature_gates(&file.feature_gates, &mut values);
     Config {
         node: edged::node(&modules.edged, &mut values),
@@ -86,7 +86,7 @@ fn feature_gates(written: &BTreeMap<String, bool>, values: &mut Values<'_>) -> b
     for (name, is_on) in written {
         if UNUSED_GATES.contains(&name.as_str()) {
             if *is_on {
-                values.unused(format!("featureGates.{name}"));
+                values.warn_unused(format!("featureGates.{name}"));
             }
         } else if name != REQUIRE_AUTHORIZATION {
             values.unknown(format!("featureGates.{name}"), REQUIRE_AUTHORIZATION);

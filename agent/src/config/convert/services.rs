@@ -148,7 +148,7 @@ pub(super) fn event_bus(written: file::EventBus, values: &mut Values<'_>) -> Opt
     let at = |key: &str| format!("modules.eventBus.{key}");
     if !written.mqtt_pub_client_id.is_empty() {
         // one connection does both
-        values.unused(at("mqttPubClientID"));
+        values.warn_unused(at("mqttPubClientID"));
     }
     unused_by_mode(&written, values);
     let tls = written.tls;

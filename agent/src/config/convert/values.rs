@@ -32,7 +32,7 @@ impl<'a> Values<'a> {
     }
 
     /// Warns of a setting that has no effect.
-    pub(super) fn unused(&mut self, path: String) {
+    pub(super) fn warn_unused(&mut self, path: String) {
         self.report.warn(Warning::NotUsed { path });
     }
 

@@ -15,13 +15,13 @@ pub(in crate::config) struct EdgeMesh {
     /// Networks whose addresses Services may claim.
     pub(in crate::config) external_addresses: Vec<String>,
     pub(in crate::config) dns: Dns,
-    pub(in crate::config) relay: Relay,
+    pub(in crate::config) relay: RelaySettings,
 }
 
 /// The relay to nodes that this one does not reach; the program EdgeMesh has its settings as `modules.edgeTunnel`.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(in crate::config) struct Relay {
+pub(in crate::config) struct RelaySettings {
     /// `host:port`, UDP; empty for none.
     pub(in crate::config) server: String,
 }

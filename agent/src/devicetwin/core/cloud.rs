@@ -18,7 +18,7 @@ pub(in crate::devicetwin) enum PendingReport {
 impl PendingReport {
     fn confirm(&self, device: &mut Device) {
         match self {
-            Self::Twin(_, told) => report::confirmed(device, told),
+            Self::Twin(_, told) => report::confirm(device, told),
             Self::State(_, told) => report::confirmed_state(device, told),
         }
     }
@@ -26,7 +26,7 @@ impl PendingReport {
 
 impl Batch {
     /// Applies the cloud's confirmation to a device as it was before this batch.
-    pub(in crate::devicetwin) fn confirmed(&mut self, id: &DeviceId, due: &PendingReport) {
+    pub(in crate::devicetwin) fn confirm(&mut self, id: &DeviceId, due: &PendingReport) {
         if let Some(Some(before)) = self.before.get_mut(id) {
             due.confirm(&mut before.device);
         }
@@ -54,7 +54,7 @@ impl Core {
         content: Value,
         now: i64,
     ) {
-        let Some(update) = decoded::<MembershipUpdate>(content, "membership") else {
+        let Some(update) = decode::<MembershipUpdate>(content, "membership") else {
             return;
         };
         let removed = update
@@ -65,7 +65,8 @@ impl Core {
             .collect();
         self.apply_members(
             batch,
-            (update.added.unwrap_or_default(), removed),
+            update.added.unwrap_or_default(),
+            removed,
             &update.event,
             now,
         );
@@ -78,7 +79,7 @@ impl Core {
         content: Value,
         now: i64,
     ) {
-        let Some(list) = decoded::<MembershipList>(content, "membership/detail") else {
+        let Some(list) = decode::<MembershipList>(content, "membership/detail") else {
             return;
         };
         let named: BTreeSet<_> = list.devices.iter().map(|member| &member.id).collect();
@@ -87,13 +88,14 @@ impl Core {
             .iter()
             .filter(|(id, known)| !named.contains(id) && !known.has_object());
         let removed = left.map(|(id, _)| id.clone()).collect();
-        self.apply_members(batch, (list.devices, removed), &list.event, now);
+        self.apply_members(batch, list.devices, removed, &list.event, now);
     }
 
     fn apply_members(
         &mut self,
         batch: &mut Batch,
-        (added, removed): (Vec<Member>, Vec<DeviceId>),
+        added: Vec<Member>,
+        removed: Vec<DeviceId>,
         event: &Event,
         now: i64,
     ) {
@@ -189,7 +191,7 @@ impl Core {
         content: Value,
         now: i64,
     ) {
-        let Some(update) = decoded::<TwinUpdate>(content, "twin/cloud_updated") else {
+        let Some(update) = decode::<TwinUpdate>(content, "twin/cloud_updated") else {
             return;
         };
         let Some(id) = DeviceId::parse(device).and_then(|id| self.resolve(&id)) else {
@@ -344,7 +346,8 @@ impl Core {
     pub(in crate::devicetwin) fn apply_object_list(
         &mut self,
         batch: &mut Batch,
-        (models, there): (&BTreeSet<DeviceId>, &BTreeSet<DeviceId>),
+        models: &BTreeSet<DeviceId>,
+        there: &BTreeSet<DeviceId>,
         now: i64,
     ) {
         let gone: Vec<_> = self
@@ -456,7 +459,7 @@ impl Core {
     }
 
     /// Marks the devices of a written batch for reports.
-    pub(in crate::devicetwin) fn written(&mut self, batch: &Batch) {
+    pub(in crate::devicetwin) fn mark_written(&mut self, batch: &Batch) {
         for id in batch.before.keys() {
             if self
                 .devices
@@ -469,7 +472,7 @@ impl Core {
     }
 
     /// Applies the cloud's confirmation of a report.
-    pub(in crate::devicetwin) fn confirmed(
+    pub(in crate::devicetwin) fn confirm_report(
         &mut self,
         batch: &mut Batch,
         id: &DeviceId,
@@ -479,7 +482,7 @@ impl Core {
             return;
         };
         due.confirm(&mut known.device);
-        batch.confirmed(id, due);
+        batch.confirm(id, due);
         batch.counts.push(RequestOutcome::Reported);
     }
 
@@ -489,7 +492,7 @@ impl Core {
     }
 }
 
-fn decoded<T: DeserializeOwned>(content: Value, what: &str) -> Option<T> {
+fn decode<T: DeserializeOwned>(content: Value, what: &str) -> Option<T> {
     let decoded = match content {
         Value::String(text) => serde_json::from_str(&text),
         value => serde_json::from_value(value),

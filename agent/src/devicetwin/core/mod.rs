@@ -26,7 +26,7 @@ use super::{
     history::{HistoryEntry, MIN_INTERVAL_MILLIS},
     merge::{self, Outcome},
     report,
-    rules::{Model, Rules, Spec},
+    rules::{Model, PropertyRules, Spec},
 };
 
 mod answer;
@@ -250,7 +250,7 @@ impl Core {
         &mut self,
         batch: &mut Batch,
         id: &DeviceId,
-        change: impl FnOnce(&mut Device, Rules<'_>) -> T,
+        change: impl FnOnce(&mut Device, PropertyRules<'_>) -> T,
     ) -> Option<T> {
         let known = self.devices.get_mut(id)?;
         batch
@@ -258,7 +258,7 @@ impl Core {
             .entry(id.clone())
             .or_insert_with(|| Some(known.clone()));
         let model = known.spec.as_deref().and_then(|spec| spec.model.as_ref());
-        let rules = Rules {
+        let rules = PropertyRules {
             spec: known.spec.as_deref(),
             model: model.and_then(|model| self.models.get(model)),
         };

@@ -19,22 +19,18 @@ impl Core {
         now: i64,
     ) {
         match topic {
-            Topic::Device(device, what) => {
-                self.device_message(batch, (device, *what), payload, now)
-            }
+            Topic::Device(device, what) => self.device_message(batch, device, *what, payload, now),
             Topic::Node(node, NodeTopic::MembershipGet) if *node == self.node => {
                 let devices = |core: &Self| core.members();
-                self.node_question(
-                    batch,
-                    (NodeTopic::MembershipGetResult, payload, now),
-                    devices,
-                );
+                self.node_question(batch, NodeTopic::MembershipGetResult, payload, now, devices);
             }
             Topic::Node(node, NodeTopic::MembershipDetail) if *node == self.node => {
                 let devices = |core: &Self| core.members_in_detail();
                 self.node_question(
                     batch,
-                    (NodeTopic::MembershipDetailResult, payload, now),
+                    NodeTopic::MembershipDetailResult,
+                    payload,
+                    now,
                     devices,
                 );
             }
@@ -49,7 +45,8 @@ impl Core {
     fn device_message(
         &mut self,
         batch: &mut Batch,
-        (device, what): (&DeviceId, DeviceTopic),
+        device: &DeviceId,
+        what: DeviceTopic,
         payload: &[u8],
         now: i64,
     ) {
@@ -77,11 +74,9 @@ impl Core {
         };
         let mut event_id = String::new();
         let outcome = match what {
-            DeviceTopic::TwinUpdate => {
-                self.twin_update(batch, device, (payload, &mut event_id), now)
-            }
-            DeviceTopic::TwinGet => self.twin_get(batch, device, (payload, &mut event_id), now),
-            _ => self.state_update(batch, device, (payload, &mut event_id), now),
+            DeviceTopic::TwinUpdate => self.twin_update(batch, device, payload, &mut event_id, now),
+            DeviceTopic::TwinGet => self.twin_get(batch, device, payload, &mut event_id, now),
+            _ => self.state_update(batch, device, payload, &mut event_id, now),
         };
         match outcome {
             Ok(()) => batch.counts.push(RequestOutcome::Done),
@@ -108,7 +103,8 @@ impl Core {
         &mut self,
         batch: &mut Batch,
         asked: &DeviceId,
-        (payload, event_id): (&[u8], &mut String),
+        payload: &[u8],
+        event_id: &mut String,
         now: i64,
     ) -> Result<(), RequestError> {
         let update: TwinUpdate = read(payload)?;
@@ -148,7 +144,8 @@ impl Core {
         &mut self,
         batch: &mut Batch,
         asked: &DeviceId,
-        (payload, event_id): (&[u8], &mut String),
+        payload: &[u8],
+        event_id: &mut String,
         now: i64,
     ) -> Result<(), RequestError> {
         let question: Event = read(payload)?;
@@ -180,7 +177,8 @@ impl Core {
         &mut self,
         batch: &mut Batch,
         asked: &DeviceId,
-        (payload, event_id): (&[u8], &mut String),
+        payload: &[u8],
+        event_id: &mut String,
         now: i64,
     ) -> Result<(), RequestError> {
         let update: twin::DeviceUpdate = read(payload)?;
@@ -227,7 +225,9 @@ impl Core {
     fn node_question(
         &mut self,
         batch: &mut Batch,
-        (result, payload, now): (NodeTopic, &[u8], i64),
+        result: NodeTopic,
+        payload: &[u8],
+        now: i64,
         devices: impl FnOnce(&Self) -> Vec<Member>,
     ) {
         let topic = Topic::Node(self.node.clone(), result);

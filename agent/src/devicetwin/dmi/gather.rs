@@ -45,7 +45,7 @@ impl Gatherer {
 
     /// Returns what the mapper should know. A device whose model is missing waits for it; one that cannot be read stays as the
     /// mapper knows it.
-    pub(super) async fn wanted(
+    pub(super) async fn desired_state(
         &mut self,
         catalogue: &Catalogue,
         synced: &SyncedState,
@@ -68,7 +68,7 @@ impl Gatherer {
                 .map(|(_, digest)| digest.clone());
             let digest = match known {
                 Some(digest) => Some(digest),
-                None => self.digest(id, (&model, revision), stamp, &objects).await,
+                None => self.digest(id, &model, revision, stamp, &objects).await,
             };
             // an object that cannot be read now stays as the mapper knows it
             let Some(digest) = digest.or_else(|| synced.devices.get(id).cloned()) else {
@@ -138,7 +138,8 @@ impl Gatherer {
     async fn digest(
         &mut self,
         id: &DeviceId,
-        (model, revision): (&DeviceId, u64),
+        model: &DeviceId,
+        revision: u64,
         stamp: ObjectVersion,
         (devices, models): &Objects,
     ) -> Option<Digest> {

@@ -98,7 +98,7 @@ impl MapperSync {
     async fn round(&mut self, catalogue: &Arc<Catalogue>, heartbeat: &Heartbeat) -> RoundOutcome {
         let begun = Instant::now();
         let rest = heartbeat.idle();
-        let wanted = self.gatherer.wanted(catalogue, &self.synced).await;
+        let wanted = self.gatherer.desired_state(catalogue, &self.synced).await;
         drop(rest);
         let plan = steps(&self.synced, &wanted);
         let (count, mut unsaved) = (plan.len(), 0);

@@ -244,7 +244,7 @@ impl Task {
             }
         };
         let ended = tokio::select! {
-            // cancel-safe, both: mappers call again, and get their calls again
+            // cancel-safe: mappers call again, and get their calls again
             ended = serve => ended,
             ended = &mut syncing => match ended {
                 // DeviceTwin has ended, too
@@ -297,7 +297,7 @@ async fn sync_mappers(registry: Registry, twin: DeviceTwin, heartbeat: Heartbeat
             let syncing = mapper_sync.run(heartbeat.for_loop("courier"));
             let handle = running.spawn(componentbase::in_span(async move {
                 tokio::select! {
-                    // cancel-safe, both: the mapper or DeviceTwin is gone
+                    // cancel-safe: the mapper or DeviceTwin is gone
                     () = syncing => {}
                     () = presence => {}
                 }

@@ -207,7 +207,7 @@ mod tests {
         DeviceId::parse(text).unwrap()
     }
 
-    fn known(devices: &[(&str, &str)], models: &[(&str, &str)]) -> SyncedState {
+    fn synced_state(devices: &[(&str, &str)], models: &[(&str, &str)]) -> SyncedState {
         let map = |rows: &[(&str, &str)]| {
             rows.iter()
                 .map(|(name, digest)| (id(name), Digest((*digest).to_owned())))
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_model_is_created_before_its_devices_and_removed_after_them() {
-        let all = known(&[("ns/d", "1"), ("ns/e", "1")], &[("ns/m", "1")]);
+        let all = synced_state(&[("ns/d", "1"), ("ns/e", "1")], &[("ns/m", "1")]);
         let nothing = SyncedState::default();
         let come = steps(&nothing, &all);
         assert_eq!(
@@ -246,8 +246,8 @@ mod tests {
 
     #[test]
     fn what_has_changed_is_updated() {
-        let before = known(&[("ns/d", "1"), ("ns/gone", "1")], &[("ns/m", "1")]);
-        let after = known(&[("ns/d", "2"), ("ns/new", "1")], &[("ns/m", "2")]);
+        let before = synced_state(&[("ns/d", "1"), ("ns/gone", "1")], &[("ns/m", "1")]);
+        let after = synced_state(&[("ns/d", "2"), ("ns/new", "1")], &[("ns/m", "2")]);
         let steps = steps(&before, &after);
         let expected = [
             Step::UpdateModel(id("ns/m")),
@@ -261,11 +261,11 @@ mod tests {
     /// Executing any part of the steps and planning again ends in the same state as executing all of them.
     #[test]
     fn a_plan_that_was_cut_off_is_taken_up() {
-        let before = known(
+        let before = synced_state(
             &[("ns/d", "1"), ("ns/gone", "1")],
             &[("ns/m", "1"), ("ns/old", "1")],
         );
-        let after = known(&[("ns/d", "2"), ("ns/new", "1")], &[("ns/m", "2")]);
+        let after = synced_state(&[("ns/d", "2"), ("ns/new", "1")], &[("ns/m", "2")]);
         let plan = steps(&before, &after);
         for cut in 0..=plan.len() {
             let mut synced = before.clone();

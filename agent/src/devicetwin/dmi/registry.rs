@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    fn synced(device: &str) -> SyncedState {
+    fn synced_state(device: &str) -> SyncedState {
         let digest = Digest::of(&wire::dmi::Device::default());
         SyncedState {
             devices: [(DeviceId::parse(device).unwrap(), digest)].into(),
@@ -281,21 +281,21 @@ mod tests {
             .await
             .unwrap();
         registry
-            .register(mapper("ble/5 \"x\"", "b"), synced("ns/b"))
+            .register(mapper("ble/5 \"x\"", "b"), synced_state("ns/b"))
             .await
             .unwrap();
         let first = registry.mappers().borrow()["modbus"].clone();
         registry
-            .record_synced(&first, &synced("ns/d"))
+            .record_synced(&first, &synced_state("ns/d"))
             .await
             .unwrap();
         // the same protocol again, as after a restart of the mapper
         registry
-            .register(mapper("modbus", "c"), synced("ns/e"))
+            .register(mapper("modbus", "c"), synced_state("ns/e"))
             .await
             .unwrap();
         registry
-            .record_synced(&first, &synced("ns/old"))
+            .record_synced(&first, &synced_state("ns/old"))
             .await
             .unwrap();
 
@@ -306,7 +306,10 @@ mod tests {
             .values()
             .map(|it| (it.mapper.name.as_str(), (*it.synced).clone()))
             .collect();
-        assert_eq!(found, [("b", synced("ns/b")), ("c", synced("ns/e"))]);
+        assert_eq!(
+            found,
+            [("b", synced_state("ns/b")), ("c", synced_state("ns/e"))]
+        );
     }
 
     #[tokio::test]

@@ -33,14 +33,15 @@ impl DeviceManagerService for DeviceManager {
         &self,
         request: Request<MapperRegisterRequest>,
     ) -> Result<Response<MapperRegisterResponse>, Status> {
-        self.counted("MapperRegister", self.register(request)).await
+        self.count_call("MapperRegister", self.register(request))
+            .await
     }
 
     async fn report_device_status(
         &self,
         request: Request<ReportDeviceStatusRequest>,
     ) -> Result<Response<ReportDeviceStatusResponse>, Status> {
-        self.counted("ReportDeviceStatus", self.status(request))
+        self.count_call("ReportDeviceStatus", self.status(request))
             .await
     }
 
@@ -48,13 +49,13 @@ impl DeviceManagerService for DeviceManager {
         &self,
         request: Request<ReportDeviceStatesRequest>,
     ) -> Result<Response<ReportDeviceStatesResponse>, Status> {
-        self.counted("ReportDeviceStates", self.states(request))
+        self.count_call("ReportDeviceStates", self.states(request))
             .await
     }
 }
 
 impl DeviceManager {
-    async fn counted<T>(
+    async fn count_call<T>(
         &self,
         method: &'static str,
         call: impl Future<Output = Result<T, Status>>,

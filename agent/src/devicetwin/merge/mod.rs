@@ -13,7 +13,7 @@ use wire::twin::{BAD_REQUEST, Change, DELETED, Twin, Twins, Version};
 use super::{
     device::{Device, Property, TwinValue},
     handle::{Reading, RequestError},
-    rules::{Kind, MAX_PROPERTIES, Rules, Spec},
+    rules::{Kind, MAX_PROPERTIES, PropertyRules, Spec},
 };
 
 /// The results of a change of twins.
@@ -30,7 +30,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    fn changed(&mut self, name: &str, last: Option<Twin>, property: &Property) {
+    fn record_change(&mut self, name: &str, last: Option<Twin>, property: &Property) {
         self.document.insert(
             name.to_owned(),
             Change {
@@ -41,7 +41,7 @@ impl Outcome {
     }
 }
 
-fn refused(why: String) -> RequestError {
+fn refusal(why: String) -> RequestError {
     RequestError::new(BAD_REQUEST, why)
 }
 
@@ -59,7 +59,7 @@ enum PropertyChange<'a> {
 /// Applies an update of a mapper, all of it or nothing.
 pub(super) fn update(
     device: &mut Device,
-    rules: Rules<'_>,
+    rules: PropertyRules<'_>,
     twins: &Twins,
     now: i64,
 ) -> Result<Outcome, RequestError> {
@@ -67,7 +67,7 @@ pub(super) fn update(
     for (name, twin) in twins {
         changes.push((
             name,
-            validate(device, rules, name, twin.as_ref()).map_err(refused)?,
+            validate(device, rules, name, twin.as_ref()).map_err(refusal)?,
         ));
     }
     let new = changes
@@ -75,7 +75,7 @@ pub(super) fn update(
         .filter(|(name, _)| !device.twins.contains_key(*name))
         .count();
     if device.twins.len() + new > MAX_PROPERTIES {
-        return Err(refused(format!(
+        return Err(refusal(format!(
             "a device has at most {MAX_PROPERTIES} properties"
         )));
     }
@@ -112,7 +112,7 @@ pub(super) fn update(
                     property.actual.set(Some(value.to_owned()), now);
                     mark_observed(property);
                 }
-                outcome.changed(name, last, property);
+                outcome.record_change(name, last, property);
                 let twin = Twin {
                     expected: expected.and_then(|_| property.expected.on_wire()),
                     actual: actual.and_then(|_| property.actual.on_wire()),
@@ -127,7 +127,7 @@ pub(super) fn update(
 
 fn validate<'a>(
     device: &Device,
-    rules: Rules<'_>,
+    rules: PropertyRules<'_>,
     name: &str,
     twin: Option<&'a Twin>,
 ) -> Result<PropertyChange<'a>, String> {
@@ -193,14 +193,14 @@ fn delete(device: &mut Device, name: &str, now: i64, outcome: &mut Outcome) {
     (property.wanted, property.observed) = (None, None);
     property.expected.set(None, now);
     property.actual.set(None, now);
-    outcome.changed(name, last, property);
+    outcome.record_change(name, last, property);
     outcome.result.insert(name.to_owned(), None);
 }
 
 /// Applies the readings of a mapper, all of them or none.
 pub(super) fn read(
     device: &mut Device,
-    rules: Rules<'_>,
+    rules: PropertyRules<'_>,
     readings: &[Reading],
     now: i64,
 ) -> Result<Outcome, RequestError> {
@@ -211,7 +211,7 @@ pub(super) fn read(
         ..
     } in readings
     {
-        rules.name(property).map_err(refused)?;
+        rules.name(property).map_err(refusal)?;
         let found = device
             .twins
             .get(property)
@@ -224,7 +224,7 @@ pub(super) fn read(
             .iter()
             .chain(observed.iter().filter(|value| !value.is_empty()))
         {
-            rules.value(property, value, kind).map_err(refused)?;
+            rules.value(property, value, kind).map_err(refusal)?;
         }
     }
     let new = readings
@@ -232,7 +232,7 @@ pub(super) fn read(
         .filter(|reading| !device.twins.contains_key(&reading.property))
         .count();
     if device.twins.len() + new > MAX_PROPERTIES {
-        return Err(refused(format!(
+        return Err(refusal(format!(
             "a device has at most {MAX_PROPERTIES} properties"
         )));
     }
@@ -258,7 +258,7 @@ pub(super) fn read(
         property.kind = kind.unwrap_or(property.kind);
         if let Some(value) = value {
             property.actual.set(Some(value.clone()), at.unwrap_or(now));
-            outcome.changed(name, last, property);
+            outcome.record_change(name, last, property);
         }
         match observed.clone().filter(|value| !value.is_empty()) {
             None => mark_observed(property),
@@ -281,7 +281,12 @@ fn mark_observed(property: &mut Property) {
 }
 
 /// Applies a twin of the cloud that has versions.
-pub(super) fn sync(device: &mut Device, rules: Rules<'_>, twins: &Twins, now: i64) -> Outcome {
+pub(super) fn sync(
+    device: &mut Device,
+    rules: PropertyRules<'_>,
+    twins: &Twins,
+    now: i64,
+) -> Outcome {
     let mut outcome = Outcome::default();
     for (name, twin) in twins {
         let Some(twin) = twin else { continue };
@@ -319,7 +324,7 @@ pub(super) fn sync(device: &mut Device, rules: Rules<'_>, twins: &Twins, now: i6
         ];
         let mut adopted = false;
         for (side, value, version) in sides {
-            adopted |= sync_value(side, (value, is_deleted, fits(value)), version, now);
+            adopted |= sync_value(side, value, is_deleted, fits(value), version, now);
         }
         if adopted {
             property.deleted = is_deleted;
@@ -328,7 +333,7 @@ pub(super) fn sync(device: &mut Device, rules: Rules<'_>, twins: &Twins, now: i6
                 property.observed = None;
                 outcome.desired = true;
             }
-            outcome.changed(name, before.on_wire().filter(|_| !is_new), property);
+            outcome.record_change(name, before.on_wire().filter(|_| !is_new), property);
         } else if is_new {
             device.twins.remove(name);
         }
@@ -339,7 +344,9 @@ pub(super) fn sync(device: &mut Device, rules: Rules<'_>, twins: &Twins, now: i6
 /// Applies one side of the cloud's twin. Returns false if this node's own state has to be sent back.
 fn sync_value(
     side: &mut TwinValue,
-    (value, is_deleted, fits): (&Option<wire::twin::Value>, bool, bool),
+    value: &Option<wire::twin::Value>,
+    is_deleted: bool,
+    fits: bool,
     version: Option<Version>,
     now: i64,
 ) -> bool {
@@ -366,7 +373,7 @@ fn sync_value(
 /// invalid.
 pub(super) fn apply_spec(
     device: &mut Device,
-    rules: Rules<'_>,
+    rules: PropertyRules<'_>,
     spec: &Spec,
     now: i64,
 ) -> (Outcome, Vec<String>) {
@@ -421,7 +428,7 @@ pub(super) fn apply_spec(
         property.expected.adopt(wish.cloned(), now, version);
         property.observed = None;
         outcome.desired = true;
-        outcome.changed(name, last, property);
+        outcome.record_change(name, last, property);
     }
     (outcome, faults)
 }

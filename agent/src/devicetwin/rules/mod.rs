@@ -179,12 +179,12 @@ impl Spec {
 
 /// The rules of a device's properties.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rules<'a> {
+pub(super) struct PropertyRules<'a> {
     pub(super) spec: Option<&'a Spec>,
     pub(super) model: Option<&'a Model>,
 }
 
-impl Rules<'_> {
+impl PropertyRules<'_> {
     /// Reports whether the device's object or model names the property.
     pub(super) fn declares(&self, name: &str) -> bool {
         self.rule(name).is_some() || self.spec.is_some_and(|spec| spec.has(name))

@@ -19,7 +19,7 @@ fn model() -> Model {
 #[test]
 fn values_by_the_model() {
     let model = model();
-    let rules = Rules {
+    let rules = PropertyRules {
         spec: None,
         model: Some(&model),
     };
@@ -116,7 +116,7 @@ fn names_that_a_device_has() {
     )
     .unwrap();
     let spec = Spec::of("ns", &spec);
-    let rules = Rules {
+    let rules = PropertyRules {
         spec: Some(&spec),
         model: Some(&model),
     };
@@ -126,7 +126,7 @@ fn names_that_a_device_has() {
         Err("other is no property of the device and its model ns/m".to_owned())
     );
     assert!(
-        Rules {
+        PropertyRules {
             spec: Some(&spec),
             model: None
         }
@@ -135,17 +135,17 @@ fn names_that_a_device_has() {
         "the model is not here yet"
     );
     assert!(
-        Rules::default().name("anything-_.,:/@#1").is_ok(),
+        PropertyRules::default().name("anything-_.,:/@#1").is_ok(),
         "nothing is known of it"
     );
     for bad in ["", "a b", "ä", "a\"", &"x".repeat(129)] {
-        assert!(Rules::default().name(bad).is_err(), "{bad}");
+        assert!(PropertyRules::default().name(bad).is_err(), "{bad}");
     }
 }
 
 #[test]
 fn values_without_a_model() {
-    let rules = Rules::default();
+    let rules = PropertyRules::default();
     for good in ["", &"y".repeat(512)] {
         assert_eq!(rules.value("x", good, Kind::String), Ok(()));
     }

@@ -95,9 +95,9 @@ impl Worker<'_> {
                 *has_objects = true;
             }
             Work::Confirmed(id, due) => {
-                core.confirmed(batch, &id, &due);
+                core.confirm_report(batch, &id, &due);
                 if let Some(commit) = &mut self.committing {
-                    commit.gathered.batch.confirmed(&id, &due);
+                    commit.gathered.batch.confirm(&id, &due);
                 }
                 self.confirmed.insert(id);
             }
@@ -120,17 +120,17 @@ impl Worker<'_> {
         self.start().await;
         while self.committing.is_some() {
             let outcome = commit::outcome(&mut self.committing).await;
-            self.written(outcome).await;
+            self.handle_written(outcome).await;
         }
     }
 
     /// Handles the end of a write. After an error, what was gathered since builds on the lost batch and is rolled back with it.
-    pub(super) async fn written(&mut self, outcome: Result<(), StoreError>) {
+    pub(super) async fn handle_written(&mut self, outcome: Result<(), StoreError>) {
         let Some(Commit { gathered, .. }) = self.committing.take() else {
             return;
         };
         let Err(failure) = outcome else {
-            self.core.written(&gathered.batch);
+            self.core.mark_written(&gathered.batch);
             // what was gathered meanwhile is written while the messages are sent
             self.start().await;
             return self.announce(gathered).await;

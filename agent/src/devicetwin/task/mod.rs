@@ -79,7 +79,7 @@ impl Task {
         heartbeat.beat();
         self.objects.restart_after(Duration::ZERO);
         let (core, history) = tokio::select! {
-            // cancel-safe, both: nothing was changed yet
+            // cancel-safe: nothing was changed yet
             () = shutdown.cancelled() => return,
             loaded = load(&self.store, &self.node) => loaded,
         };
@@ -94,7 +94,7 @@ impl Task {
             committing: None,
         };
         tokio::select! {
-            // cancel-safe, both: callers learn that the module has ended, or send again
+            // cancel-safe: callers learn that the module has ended, or send again
             () = shutdown.cancelled() => {}
             () = worker.work() => {}
         }
@@ -186,10 +186,10 @@ impl Worker<'_> {
             let work = tokio::select! {
                 // cancel-safe: the outcome stays until it is taken
                 outcome = outcome(&mut self.committing) => {
-                    self.written(outcome).await;
+                    self.handle_written(outcome).await;
                     continue;
                 }
-                // cancel-safe, all: nothing is taken unless the arm wins
+                // cancel-safe: nothing is taken unless the arm wins
                 count = self.task.commands.recv_many(&mut commands, left), if left > 0 => {
                     if count == 0 {
                         return;
@@ -205,7 +205,7 @@ impl Worker<'_> {
                 }
                 // cancel-safe: what was not returned is returned by the next call
                 seen = self.task.objects.next(), if retry.is_none() => Work::Objects(seen),
-                // cancel-safe, all: futures stay in the set until they are done
+                // cancel-safe: futures stay in the set until they are done
                 Some((id, told)) = under_way.next() => match told {
                     ReportOutcome::Confirmed(due) => {
                         busy.remove(&id);
@@ -301,7 +301,7 @@ impl Worker<'_> {
                 );
                 return;
             }
-            self.history.written(&chunk, &over);
+            self.history.record_written(&chunk, &over);
         }
     }
 }

@@ -330,7 +330,7 @@ async fn with_upgrade_lock<T>(
     };
     tokio::select! {
         biased;
-        // cancel-safe, both: another attempt repeats what is given up
+        // cancel-safe: another attempt repeats what is given up
         done = step => Some(done),
         () = lost => None,
     }

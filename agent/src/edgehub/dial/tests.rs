@@ -45,7 +45,7 @@ fn another_cloud_has_its_own_error_with_the_cure() {
 const SLOW: Duration = Duration::from_secs(3);
 
 /// Returns an established connection.
-async fn dialled() -> CloudConnection {
+async fn dial() -> CloudConnection {
     let meter = Meter::new(Traffic::default(), now());
     let stream: Box<dyn websocket::Stream> = Box::new(tokio::io::duplex(1).0);
     let socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
@@ -64,7 +64,7 @@ fn slow<'a>(number: usize, time: Duration) -> Attempt<'a> {
     let begun = now();
     let attempt = async move {
         sleep(time).await;
-        (number, begun, Ok(dialled().await))
+        (number, begun, Ok(dial().await))
     };
     attempt.boxed()
 }

@@ -28,7 +28,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// What passes of a stream that comes in portions, and which messages were cut.
-fn passed(stream: &[u8], portion: usize) -> (Vec<u8>, Vec<CutMessage>) {
+fn filter(stream: &[u8], portion: usize) -> (Vec<u8>, Vec<CutMessage>) {
     let cut = CutMessages::default();
     let (mut filter, mut out) = (FrameFilter::new(LIMITS, cut.clone()), Vec::new());
     stream
@@ -45,7 +45,7 @@ fn text(length: usize) -> Vec<u8> {
 }
 
 /// What is left of a message that was cut.
-fn left(text: &[u8]) -> Vec<u8> {
+fn remainder(text: &[u8]) -> Vec<u8> {
     let rest = &text[PREFIX_BYTES..];
     let suffix = &rest[rest.len().saturating_sub(SUFFIX_BYTES)..];
     frame(0x82, &[&text[..PREFIX_BYTES], suffix].concat())
@@ -79,7 +79,7 @@ fn only_message_that_is_too_large_is_cut() {
             ],
             vec![
                 frame(0x81, b"a"),
-                left(&large),
+                remainder(&large),
                 ping.clone(),
                 frame(0x81, b"b"),
             ],
@@ -112,13 +112,13 @@ fn only_message_that_is_too_large_is_cut() {
         (
             "whose first part is too large",
             vec![frame(0x02, &large), frame(0x80, b"d"), frame(0x82, b"e")],
-            vec![left(&large), frame(0x82, b"e")],
+            vec![remainder(&large), frame(0x82, b"e")],
             vec![cut(0, 70_000, false)],
         ),
     ];
     for (what, stream, expected, expected_cut) in rows {
         for portion in [1, 13, 4096, 1 << 20] {
-            let (out, cut) = passed(&stream.concat(), portion);
+            let (out, cut) = filter(&stream.concat(), portion);
             assert!(out == expected.concat(), "{what} in portions of {portion}");
             assert_eq!(cut, expected_cut, "{what}");
         }
@@ -131,7 +131,7 @@ fn response_to_the_upgrade_passes() {
     for (head, expected) in [
         (
             "HTTP/1.1 101 Switching Protocols\r\nA: b\r\n\r\n",
-            left(&large),
+            remainder(&large),
         ),
         (
             "HTTP/1.1 403 Forbidden\r\nA: b\r\n\r\n",
@@ -157,13 +157,13 @@ fn response_to_the_upgrade_passes() {
 fn a_frame_that_continues_no_message_passes() {
     // 20,001 bytes, more than are accepted
     let frame = [0, 254, 78, 33, 0, 0, 0, 0];
-    assert_eq!(passed(&frame, 1).0, frame);
+    assert_eq!(filter(&frame, 1).0, frame);
 }
 
 proptest! {
     #[test]
     fn no_bytes_are_too_strange(bytes: Vec<u8>, portion in 1_usize..20) {
-        let (out, _) = passed(&bytes, portion);
+        let (out, _) = filter(&bytes, portion);
         prop_assert!(out.len() <= bytes.len() + 4);
     }
 }

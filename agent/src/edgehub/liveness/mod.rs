@@ -139,7 +139,7 @@ impl SilenceLimit {
     }
 
     /// Records the end of a connection, by silence or otherwise, after `lasted`.
-    pub(super) fn ended(&mut self, silent: bool, lasted: Duration) {
+    pub(super) fn record_end(&mut self, silent: bool, lasted: Duration) {
         self.0 = if silent && lasted < Self::STABLE_PERIOD {
             (self.0 * 2).min(Self::MAX)
         } else {

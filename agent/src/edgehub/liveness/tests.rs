@@ -193,7 +193,7 @@ fn doubt_asks_at_once_but_not_all_the_time() {
 fn connections_that_fall_silent_at_once_teach_patience() {
     let mut silence_limit = SilenceLimit::new();
     let mut after = |silent, lasted| {
-        silence_limit.ended(silent, Duration::from_secs(lasted));
+        silence_limit.record_end(silent, Duration::from_secs(lasted));
         silence_limit.get().as_secs()
     };
     assert_eq!(

@@ -47,7 +47,7 @@ pub fn answer(snapshot: &Snapshot, domain: &Zone, packet: &[u8]) -> Option<Vec<u
     match message::read(packet, message::Transport::Udp) {
         Ok(asked) => match records::answer(snapshot, domain, asked.name(), asked.kind()) {
             records::Answer::Authoritative(found) => Some(asked.reply(found, domain)),
-            records::Answer::NotSynced => Some(asked.failed()),
+            records::Answer::NotSynced => Some(asked.into_servfail()),
             records::Answer::Forward => None,
         },
         Err(refusal) => refusal,

@@ -14,7 +14,7 @@ fn port(name: &str, protocol: Protocol, port: u16) -> Port {
     }
 }
 
-fn proxied(ips: &[&str], ports: Vec<Port>) -> Service {
+fn proxied_service(ips: &[&str], ports: Vec<Port>) -> Service {
     Service {
         cluster_ips: ips.iter().map(|ip| ip.parse().unwrap()).collect(),
         ports,
@@ -73,16 +73,16 @@ pub(super) fn snapshot() -> Snapshot {
         .collect();
     let early = vec![endpoint("10.1.0.9", Some("e-0"), false)];
     let services = [
-        ("shop", "web", proxied(&["10.96.0.10"], ports())),
+        ("shop", "web", proxied_service(&["10.96.0.10"], ports())),
         (
             "shop",
             "dual",
-            proxied(
+            proxied_service(
                 &["10.96.0.11", "fd00:96::11"],
                 vec![port("", Protocol::Tcp, 8080)],
             ),
         ),
-        ("shop", "pending", proxied(&[], ports())),
+        ("shop", "pending", proxied_service(&[], ports())),
         ("shop", "db", headless(database)),
         (
             "shop",
@@ -106,7 +106,7 @@ pub(super) fn snapshot() -> Snapshot {
             "circle-b",
             external("circle-a.shop.svc.cluster.local"),
         ),
-        ("other", "web", proxied(&["10.96.0.20"], ports())),
+        ("other", "web", proxied_service(&["10.96.0.20"], ports())),
     ];
     let services = services
         .into_iter()

@@ -92,7 +92,7 @@ fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
         .as_deref()
         .filter(|all| !all.is_empty())
         .or(first);
-    let mut external = parsed(spec.external_ips.as_deref());
+    let mut external = parse_addresses(spec.external_ips.as_deref());
     let balancers = balancers(service).iter().filter_map(|ingress| {
         let is_proxy = ingress.ip_mode.as_deref() == Some("Proxy");
         parse(ingress.ip.as_ref().filter(|_| !is_proxy)?)
@@ -118,7 +118,7 @@ fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
     });
     Some(Service {
         cluster_ips: if is_proxied {
-            parsed(addresses)
+            parse_addresses(addresses)
         } else {
             Vec::new()
         },
@@ -134,14 +134,14 @@ fn read(service: &core::Service, settings: &EdgeMesh) -> Option<Service> {
         internal_local: spec.internal_traffic_policy.as_deref() == Some("Local"),
         external_local: spec.external_traffic_policy.as_deref() == Some("Local"),
         balancing: settings.strategy,
-        unserved: unserved(spec),
+        unserved: unserved_fields(spec),
         other_proxy: is_filtered || has(OTHER_PROXY),
         kind,
     })
 }
 
 /// Lists what a Service sets and this node does not support.
-fn unserved(spec: &core::ServiceSpec) -> Vec<String> {
+fn unserved_fields(spec: &core::ServiceSpec) -> Vec<String> {
     let sctp = spec
         .ports
         .iter()
@@ -172,7 +172,7 @@ fn balancers(service: &core::Service) -> &[LoadBalancerIngress] {
         .unwrap_or_default()
 }
 
-fn parsed(addresses: Option<&[String]>) -> Vec<IpAddr> {
+fn parse_addresses(addresses: Option<&[String]>) -> Vec<IpAddr> {
     addresses
         .unwrap_or_default()
         .iter()

@@ -42,7 +42,7 @@ fn web(services: &[core::Service], slices: &[EndpointSlice]) -> Service {
 }
 
 /// The addresses and ports of all endpoints for the port of this name.
-fn reached(service: &Service, port: &str) -> Vec<String> {
+fn reachable(service: &Service, port: &str) -> Vec<String> {
     let name = (port.to_owned(), Protocol::Tcp);
     let of = |endpoint: &Endpoint| {
         endpoint
@@ -224,11 +224,11 @@ fn which_slices_count() {
         ),
     ] {
         let read = web(&[service(json!({}))], &[slice("a", more)]);
-        assert_eq!(reached(&read, ""), expected, "row {row}");
+        assert_eq!(reachable(&read, ""), expected, "row {row}");
     }
     let both = web(&[service(json!({}))], &[slice("a", json!({})), dual("b")]);
     assert_eq!(
-        reached(&both, ""),
+        reachable(&both, ""),
         ["10.88.0.2:8080", "fd00::2:8080"],
         "row 60"
     );
@@ -255,7 +255,7 @@ fn slices_of_one_service_are_joined() {
         ],
     );
     assert_eq!(
-        reached(&named, ""),
+        reachable(&named, ""),
         ["10.88.0.2:8080", "10.88.0.3:9090"],
         "row 55"
     );
@@ -267,7 +267,7 @@ fn slices_of_one_service_are_joined() {
         ],
     );
     assert_eq!(
-        reached(&twice, ""),
+        reachable(&twice, ""),
         ["10.88.0.2:8080", "10.88.0.2:9090"],
         "one name, two numbers"
     );

@@ -47,11 +47,14 @@ impl Backend {
     /// Chooses the endpoints to try for this client, in order; returns the policy as well.
     pub(super) fn choose(&self, client: IpAddr) -> (Vec<EndpointAddress>, Policy) {
         let target = self.target.borrow().clone();
-        let moment = (Instant::now(), rand::random::<u32>() as usize);
-        let chosen =
-            self.balancer
-                .lock()
-                .choose(target.endpoints(client), target.policy, client, moment);
+        let (now, random) = (Instant::now(), rand::random::<u32>() as usize);
+        let chosen = self.balancer.lock().choose(
+            target.endpoints(client),
+            target.policy,
+            client,
+            now,
+            random,
+        );
         (chosen, target.policy)
     }
 

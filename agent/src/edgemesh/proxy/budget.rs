@@ -98,7 +98,7 @@ impl Budget {
 
     /// Returns the number of open connections.
     #[cfg(test)]
-    pub(super) fn connected(&self) -> usize {
+    pub(super) fn connection_count(&self) -> usize {
         self.connections.under_way()
     }
 }

@@ -31,19 +31,19 @@ pub(super) async fn both_ways(client: &TcpStream, server: &TcpStream) -> io::Res
     let (there, back) = (one_way(client, server), one_way(server, client));
     pin!(there, back);
     tokio::select! {
-        // cancel-safe, all: after an error nothing is continued
+        // cancel-safe: after an error nothing is continued
         ended = &mut there => {
             ended?;
             tokio::select! {
                 ended = &mut back => ended,
-                vanished = vanished(client) => vanished,
+                vanished = wait_vanished(client) => vanished,
             }
         }
         ended = &mut back => {
             ended?;
             tokio::select! {
                 ended = &mut there => ended,
-                vanished = vanished(server) => vanished,
+                vanished = wait_vanished(server) => vanished,
             }
         }
     }
@@ -65,7 +65,7 @@ pub(super) async fn over_relay(
         let there = copy_to_end(&mut from_client, &mut to_node);
         pin!(there);
         tokio::select! {
-            // cancel-safe, both: the one that goes on is awaited below
+            // cancel-safe: the one that goes on is awaited below
             ended = &mut there => ended?,
             ended = &mut back => {
                 ended?;
@@ -74,9 +74,9 @@ pub(super) async fn over_relay(
         }
     }
     tokio::select! {
-        // cancel-safe, both: after an error nothing is continued
+        // cancel-safe: after an error nothing is continued
         ended = back => ended,
-        vanished = vanished(from_client.as_ref()) => vanished,
+        vanished = wait_vanished(from_client.as_ref()) => vanished,
     }
 }
 
@@ -147,7 +147,7 @@ async fn write(to: &TcpStream, mut rest: &[u8]) -> io::Result<()> {
 }
 
 /// Waits until an end that has shut down its sending side vanishes.
-async fn vanished(stream: &TcpStream) -> io::Result<()> {
+async fn wait_vanished(stream: &TcpStream) -> io::Result<()> {
     stream.ready(Interest::ERROR).await?;
     Err(stream
         .take_error()?
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    async fn connected() -> (TcpStream, TcpStream) {
+    async fn connect_pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap())
             .await
@@ -176,7 +176,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_vanishes_after_its_end_ends_its_connection_over_the_relay() {
         let ((mut program, mut client), (mut relayed, mut node)) =
-            (connected().await, duplex(1024));
+            (connect_pair().await, duplex(1024));
         let forwarding =
             componentbase::spawn(async move { over_relay(&mut client, &mut relayed).await });
         program.write_all(b"hello").await.unwrap();
@@ -198,7 +198,7 @@ mod tests {
     async fn both_directions_over_the_relay_end_by_themselves() {
         for client_ends_first in [true, false] {
             let ((mut program, mut client), (mut relayed, mut node)) =
-                (connected().await, duplex(1024));
+                (connect_pair().await, duplex(1024));
             let forwarding =
                 componentbase::spawn(async move { over_relay(&mut client, &mut relayed).await });
             let text = vec![b'x'; 100_000];

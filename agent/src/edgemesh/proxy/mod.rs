@@ -40,7 +40,7 @@ use self::{
 use super::{dialer::Dialer, metrics::MeshMetrics, snapshot::Snapshot};
 use crate::{
     config::{EdgeMesh, Network},
-    netlink::{own_addresses, own_networks},
+    netlink::own_networks,
 };
 
 /// The warning where the kernel refuses routes from this program.
@@ -102,7 +102,7 @@ impl Proxy {
     /// Makes routes and listeners what a snapshot demands. It is called again regularly, and repairs what has failed or was removed.
     pub(super) async fn apply(&mut self, snapshot: &Snapshot, node: &LocalNode<'_>) {
         let local = LocalAddresses {
-            addresses: own_addresses().unwrap_or_default(),
+            addresses: componentbase::addresses::own().unwrap_or_default(),
             pod_networks: node.pod_networks.to_vec(),
             interface_networks: pod_interface_networks(
                 node.pods,
@@ -252,7 +252,7 @@ impl Proxy {
     }
 
     /// Returns what cannot be served now, each in a sentence.
-    pub(super) fn unserved(&self) -> &BTreeSet<String> {
+    pub(super) fn unserved_names(&self) -> &BTreeSet<String> {
         &self.unserved
     }
 

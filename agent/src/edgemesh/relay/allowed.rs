@@ -20,7 +20,7 @@ pub(super) enum NotAllowed {
 }
 
 /// Returns the address to dial for another node. It is taken from this node's own snapshot: the other node cannot choose it freely.
-pub(super) fn allowed(
+pub(super) fn allowed_address(
     snapshot: &Snapshot,
     here: &str,
     request: &ConnectRequest,
@@ -172,12 +172,16 @@ mod tests {
                 Err(NotAllowed::Address),
             ),
         ] {
-            assert_eq!(allowed(&snapshot, "edge-2", &asked), expected, "{asked:?}");
+            assert_eq!(
+                allowed_address(&snapshot, "edge-2", &asked),
+                expected,
+                "{asked:?}"
+            );
         }
         snapshot.synced = false;
         let asked = request("web", "http", tcp, "10.88.0.5:8080");
         assert_eq!(
-            allowed(&snapshot, "edge-2", &asked),
+            allowed_address(&snapshot, "edge-2", &asked),
             Err(NotAllowed::NotRead)
         );
     }

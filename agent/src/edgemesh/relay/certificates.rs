@@ -77,7 +77,7 @@ impl Certificates {
 
     /// Builds a client's TLS configuration that accepts this node and no other.
     pub(super) async fn to_node(&self, node: &str) -> Result<ClientConfig, CertificateError> {
-        let loaded = self.loaded().await?;
+        let loaded = self.load().await?;
         let verifier = NodeVerifier {
             nodes: loaded.nodes.clone(),
             node: node.to_owned(),
@@ -96,7 +96,7 @@ impl Certificates {
 
     /// Builds a server's TLS configuration that accepts every node of this cluster; [`node_of`] returns which one has connected.
     pub(super) async fn for_nodes(&self) -> Result<ServerConfig, CertificateError> {
-        let loaded = self.loaded().await?;
+        let loaded = self.load().await?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(&[&TLS13])?
             .with_client_cert_verifier(loaded.nodes.clone())
@@ -106,7 +106,7 @@ impl Certificates {
         Ok(config)
     }
 
-    async fn loaded(&self) -> Result<Arc<Loaded>, CertificateError> {
+    async fn load(&self) -> Result<Arc<Loaded>, CertificateError> {
         let mut read = self.read.lock().await;
         if let Some((at, loaded)) = &*read
             && now().saturating_duration_since(*at) < MAX_AGE
@@ -114,13 +114,13 @@ impl Certificates {
             return Ok(loaded.clone());
         }
         let files = self.files.clone();
-        let loaded = Arc::new(componentbase::spawn_blocking(move || loaded(&files)).await??);
+        let loaded = Arc::new(componentbase::spawn_blocking(move || load(&files)).await??);
         *read = Some((now(), loaded.clone()));
         Ok(loaded)
     }
 }
 
-fn loaded(files: &TlsFiles) -> Result<Loaded, CertificateError> {
+fn load(files: &TlsFiles) -> Result<Loaded, CertificateError> {
     let own = files::read_all(files)?;
     let provider = Arc::new(default_provider());
     let certified = CertifiedKey::from_der(own.chain, own.key, &provider)?;

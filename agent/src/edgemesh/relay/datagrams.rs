@@ -58,7 +58,7 @@ pub(super) async fn copy_both_ways(stream: impl AsyncRead + AsyncWrite, socket: 
         }
     };
     tokio::select! {
-        // cancel-safe, both: the flow ends
+        // cancel-safe: the flow ends
         () = inward => {}
         () = outward => {}
     }

@@ -16,7 +16,7 @@ use wire::{
 
 use super::{
     Counted, QuicStream,
-    allowed::{NotAllowed, allowed},
+    allowed::{NotAllowed, allowed_address},
     certificates::{CertificateError, Certificates, node_of},
     datagrams,
     message::{MessageError, read, write},
@@ -74,7 +74,7 @@ impl StreamServer {
         };
         let quic = Counted::new(join(receive, send), self.metrics.clone());
         let served = tokio::select! {
-            // cancel-safe, both: the connection to the endpoint is reset when it is dropped
+            // cancel-safe: the connection to the endpoint is reset when it is dropped
             served = self.serve_quic(quic) => served,
             () = given_up => return,
         };
@@ -88,7 +88,7 @@ impl StreamServer {
         let (mut stream, from, request) = timeout(HANDSHAKE_TIMEOUT, self.handshake(quic))
             .await
             .map_err(|_| NotServed::Timeout)??;
-        let allowed = allowed(&self.snapshots.borrow(), &self.node, &request);
+        let allowed = allowed_address(&self.snapshots.borrow(), &self.node, &request);
         let at = match allowed {
             Ok(at) => at,
             Err(why) => {

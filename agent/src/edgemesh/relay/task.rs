@@ -160,7 +160,7 @@ impl Task {
                     connection.close(CLOSED, b"ended");
                     endpoint.close(CLOSED, b"ended");
                     // a relay that accepts and closes at once is not there again: the waits grow
-                    redial.ended(started, now(), false);
+                    redial.record_end(started, now(), false);
                     redial.record_cause(Cause::Cloud);
                     if shutdown.is_cancelled() {
                         // let the close frame go out
@@ -229,7 +229,7 @@ impl Task {
         let streams = async {
             loop {
                 tokio::select! {
-                    // cancel-safe, both: a stream is taken only by the arm that wins
+                    // cancel-safe: a stream is taken only by the arm that wins
                     accepted = connection.accept_bi() => match accepted {
                         Ok(stream) => {
                             let server = self.streams.clone();
@@ -242,7 +242,7 @@ impl Task {
             }
         };
         tokio::select! {
-            // cancel-safe, all: the connection ends, and its streams with it
+            // cancel-safe: the connection ends, and its streams with it
             () = streams => {}
             () = self.report(connection) => {}
             () = shutdown.cancelled() => {}
@@ -278,7 +278,7 @@ impl Task {
             }
             sleep(REPORT_INTERVAL).await;
             tokio::select! {
-                // cancel-safe, both: a change that is not seen stays
+                // cancel-safe: a change that is not seen stays
                 _ = connection.closed() => return,
                 changed = changes.changed() => if changed.is_err() { return },
             }

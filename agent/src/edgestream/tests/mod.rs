@@ -200,7 +200,7 @@ impl Cloud {
         }
     }
 
-    async fn ended(mut self) -> TunnelEnd {
+    async fn wait_ended(mut self) -> TunnelEnd {
         // messages that are still on their way are ignored
         while self.message().await.is_some() {}
         within("the end of the tunnel", self.run).await.unwrap()
@@ -289,7 +289,7 @@ async fn close_connect_ends_the_tunnel_with_its_reason() {
     let mut cloud = Cloud::new();
     cloud.connect(1, Kind::Logs, "/endless").await;
     cloud.frame(0, Kind::CloseConnect, "no such node").await;
-    assert!(matches!(cloud.ended().await, TunnelEnd::Closed(why) if why == "no such node"));
+    assert!(matches!(cloud.wait_ended().await, TunnelEnd::Closed(why) if why == "no such node"));
 }
 
 #[tokio::test]
@@ -352,7 +352,7 @@ async fn a_message_that_is_too_large_ends_the_tunnel_before_it_is_read() {
         .await
         .unwrap();
     assert!(
-        matches!(cloud.ended().await, TunnelEnd::Lost(error) if error.kind() == io::ErrorKind::InvalidData)
+        matches!(cloud.wait_ended().await, TunnelEnd::Lost(error) if error.kind() == io::ErrorKind::InvalidData)
     );
     // and fragments without an end
     let mut cloud = Cloud::new();

@@ -9,7 +9,7 @@ impl Cloud {
         Self::of(config(), runtime, Some(WINDOW))
     }
 
-    async fn taken(&mut self, id: u64, bytes: usize) {
+    async fn take(&mut self, id: u64, bytes: usize) {
         self.send(&Message::Text(Frame::window(id, bytes).encode().into()))
             .await;
     }
@@ -39,7 +39,7 @@ async fn a_log_of_which_nothing_is_taken_stops_at_the_window_and_commands_beside
         );
     }
     for more in [1, 1000, WINDOW] {
-        cloud.taken(1, more).await;
+        cloud.take(1, more).await;
         cloud.bytes(1, more).await;
         cloud.connect(99, Kind::Logs, "/between").await;
         assert_eq!(cloud.whole(99).await, b"/between");
@@ -78,7 +78,7 @@ async fn a_command_that_reads_nothing_takes_no_more_than_a_window_and_all_of_it_
         cloud.connect(others, Kind::Logs, "/what").await;
         loop {
             let frame = cloud.next().await;
-            match frame.taken() {
+            match frame.window_bytes() {
                 Some(taken) => credit += taken,
                 None if frame.kind == Kind::RemoveConnect => break,
                 None => assert_eq!(frame, Frame::new(others, Kind::Data, "/what")),
@@ -97,7 +97,7 @@ async fn a_command_that_reads_nothing_takes_no_more_than_a_window_and_all_of_it_
     });
     while sent < bytes.len() {
         if credit == 0 {
-            credit += cloud.next().await.taken().unwrap();
+            credit += cloud.next().await.window_bytes().unwrap();
         }
         let part = credit.min(16 * 1024).min(bytes.len() - sent);
         cloud

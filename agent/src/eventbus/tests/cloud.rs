@@ -13,7 +13,7 @@ use super::{
     brokers::{ExternalBroker, RestartableBroker},
     mapper::Mapper,
     node::{Node, device, internal, store},
-    numbered, topic,
+    numbered_message, topic,
 };
 use crate::{edgehub::fake_cloud::FakeCloud, outbox};
 
@@ -25,7 +25,7 @@ const ALWAYS: &str = "$hw/events/upload/always";
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// Returns the next message about devices or topics, decoded and raw.
-async fn heard(line: &FakeCloud) -> (Upstream, Message) {
+async fn next_message(line: &FakeCloud) -> (Upstream, Message) {
     loop {
         let message = within("a message for the cloud", line.next()).await;
         let body = Up::from(message.clone()).body;
@@ -41,7 +41,7 @@ async fn heard(line: &FakeCloud) -> (Upstream, Message) {
 /// Returns the next report: its resource, its content, and the message.
 pub(super) async fn report(line: &FakeCloud) -> (String, Value, Message) {
     loop {
-        if let (Upstream::Device { path, .. }, message) = heard(line).await {
+        if let (Upstream::Device { path, .. }, message) = next_message(line).await {
             return (
                 path.as_str().to_owned(),
                 message.content_json().unwrap(),
@@ -53,7 +53,7 @@ pub(super) async fn report(line: &FakeCloud) -> (String, Value, Message) {
 
 pub(super) async fn upload(line: &FakeCloud) -> (String, Value) {
     loop {
-        if let (Upstream::BusUpload { topic, payload }, _) = heard(line).await {
+        if let (Upstream::BusUpload { topic, payload }, _) = next_message(line).await {
             return (topic.as_str().to_owned(), payload);
         }
     }
@@ -85,7 +85,7 @@ async fn a_node_asks_for_its_devices_once_for_each_connection() {
     let directory = TempDir::new().unwrap();
     let (_node, mut line, _mapper) = node(directory.path()).await;
     line.up();
-    let (Upstream::MembershipDetail(question), message) = heard(&line).await else {
+    let (Upstream::MembershipDetail(question), message) = next_message(&line).await else {
         panic!("it asks nothing")
     };
     let question: Value = serde_json::from_str(question.as_str().unwrap()).unwrap();
@@ -113,10 +113,10 @@ async fn reported_values_are_repeated_until_they_are_confirmed() {
     let (node, mut line, mut mapper) = node(directory.path()).await;
     // before there is a cloud
     mapper
-        .publish(&topic("default/d", "twin/update"), numbered(1))
+        .publish(&topic("default/d", "twin/update"), numbered_message(1))
         .await;
     mapper
-        .told(&topic("default/d", "twin/update/result"), "n1")
+        .wait_told(&topic("default/d", "twin/update/result"), "n1")
         .await;
     line.up();
     let (path, content, message) = report(&line).await;
@@ -135,10 +135,10 @@ async fn reported_values_are_repeated_until_they_are_confirmed() {
     // the connection breaks before the confirmation, and the value changes
     line.down();
     mapper
-        .publish(&topic("default/d", "twin/update"), numbered(2))
+        .publish(&topic("default/d", "twin/update"), numbered_message(2))
         .await;
     mapper
-        .told(&topic("default/d", "twin/update/result"), "n2")
+        .wait_told(&topic("default/d", "twin/update/result"), "n2")
         .await;
     line.up();
     let (_, content, message) = report(&line).await;
@@ -160,7 +160,7 @@ async fn reported_values_are_repeated_until_they_are_confirmed() {
     assert!(message.content.is_string(), "as EdgeCore sends it");
     confirm(&line, &message).await;
     mapper
-        .publish(&topic("default/d", "twin/update"), numbered(21))
+        .publish(&topic("default/d", "twin/update"), numbered_message(21))
         .await;
     let (_, content, _) = report(&line).await;
     let past = node.devices.history(&device()).await.unwrap();
@@ -211,7 +211,7 @@ async fn router(line: &FakeCloud, operation: &str, resource: &str, content: Valu
 }
 
 /// Returns the answer to a publication of the cloud: whether it failed, and "OK" or the reason.
-async fn published(line: &FakeCloud) -> (bool, Value) {
+async fn publish_result(line: &FakeCloud) -> (bool, Value) {
     loop {
         let message = within("an answer to a publication", line.next()).await;
         let parent = message.header.parent_msg_id.clone();
@@ -263,13 +263,13 @@ async fn rules_listen_and_publish() {
     line.up();
     // a rule cannot publish as a device
     router(&line, "publish", "$hw/events/rule", json!("{\"hello\":0}")).await;
-    let (failed, why) = published(&line).await;
+    let (failed, why) = publish_result(&line).await;
     assert!(
         failed && why.as_str().unwrap().contains("begin with $"),
         "{why}"
     );
     router(&line, "publish", "rules/down", json!("{\"hello\":1}")).await;
-    assert_eq!(published(&line).await, (false, json!("OK")));
+    assert_eq!(publish_result(&line).await, (false, json!("OK")));
     assert_eq!(
         mapper.until("rules/down", |_| true).await,
         json!({"hello": 1})

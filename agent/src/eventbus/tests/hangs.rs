@@ -137,7 +137,7 @@ async fn devices_and_broker_work_again_after_they_hung() {
             json!({"event_id": "e", "timestamp": 1}),
         )
         .await;
-    let told = mapper.told(&topic("d", "twin/get/result"), "e").await;
+    let told = mapper.wait_told(&topic("d", "twin/get/result"), "e").await;
     assert_eq!(told["twin"]["temp"]["actual"]["value"], "3", "{told}");
     shutdown.cancel();
     running.await.unwrap().unwrap();

@@ -108,7 +108,7 @@ impl Mapper {
     }
 
     /// Waits for the message on this topic about this event.
-    pub(super) async fn told(&mut self, topic: &str, event: &str) -> Value {
+    pub(super) async fn wait_told(&mut self, topic: &str, event: &str) -> Value {
         self.until(topic, |body| body["event_id"] == event).await
     }
 

@@ -47,7 +47,7 @@ async fn talk(node: &Node, mapper: &mut Mapper) {
                 json!({"event_id": "x1", "timestamp": 1, "twin": {"temp": {"actual": {"value": "20"}}}}),
             )
             .await;
-        let told = mapper.told(&result, "x1").await;
+        let told = mapper.wait_told(&result, "x1").await;
         assert_eq!(
             (&told["twin"]["temp"]["actual"]["value"], told.get("code")),
             (&json!("20"), None)
@@ -67,7 +67,9 @@ async fn talk(node: &Node, mapper: &mut Mapper) {
         mapper
             .publish(&topic(device, "twin/get"), json!({"event_id": "x2"}))
             .await;
-        let told = mapper.told(&topic(device, "twin/get/result"), "x2").await;
+        let told = mapper
+            .wait_told(&topic(device, "twin/get/result"), "x2")
+            .await;
         assert_eq!(told["twin"]["temp"]["expected"]["value"], "21");
         mapper
             .publish(
@@ -76,7 +78,7 @@ async fn talk(node: &Node, mapper: &mut Mapper) {
             )
             .await;
         let told = mapper
-            .told(&topic(device, "state/update/result"), "x3")
+            .wait_told(&topic(device, "state/update/result"), "x3")
             .await;
         assert_eq!(told["device"]["state"], "online");
         mapper
@@ -85,7 +87,7 @@ async fn talk(node: &Node, mapper: &mut Mapper) {
                 json!({"event_id": "x4", "twin": {"temp": {"actual": {"value": "1000"}}}}),
             )
             .await;
-        assert_eq!(mapper.told(&result, "x4").await["code"], 400);
+        assert_eq!(mapper.wait_told(&result, "x4").await["code"], 400);
         mapper.publish_text(&update, "no json").await;
         assert_eq!(
             mapper
@@ -105,13 +107,17 @@ async fn talk(node: &Node, mapper: &mut Mapper) {
             .publish(&topic(&unknown, "twin/get"), json!({"event_id": "x5"}))
             .await;
         assert_eq!(
-            mapper.told(&topic(&unknown, "twin/get/result"), "x5").await["code"],
+            mapper
+                .wait_told(&topic(&unknown, "twin/get/result"), "x5")
+                .await["code"],
             404
         );
     }
     let node_topic = "$hw/events/node/edge-1/membership/get";
     mapper.publish(node_topic, json!({"event_id": "x6"})).await;
-    let told = mapper.told(&format!("{node_topic}/result"), "x6").await;
+    let told = mapper
+        .wait_told(&format!("{node_topic}/result"), "x6")
+        .await;
     assert_eq!(
         told["devices"],
         json!([{"id": "default/d", "name": "d", "state": "online"}])
@@ -162,8 +168,8 @@ async fn both_brokers_hear_everything() {
         asks.publish(&topic("default/d", "twin/get"), json!({"event_id": event}))
             .await;
         let result = topic("default/d", "twin/get/result");
-        asks.told(&result, &event).await;
-        hears.told(&result, &event).await;
+        asks.wait_told(&result, &event).await;
+        hears.wait_told(&result, &event).await;
     }
 }
 
@@ -215,7 +221,7 @@ async fn all_are_answered(mapper: &mut Mapper, numbers: Range<usize>) {
     }
 }
 
-fn numbered(number: usize) -> Value {
+fn numbered_message(number: usize) -> Value {
     json!({"event_id": format!("n{number}"), "twin": {"temp": {"actual": {"value": (number % 100).to_string()}}}})
 }
 
@@ -235,7 +241,7 @@ async fn loses_nothing(mut broker: impl RestartableBroker, restarts: usize) {
             mapper
                 .publish(
                     &topic("default/d", "twin/update"),
-                    numbered(round * EACH + number),
+                    numbered_message(round * EACH + number),
                 )
                 .await;
         }
@@ -295,7 +301,7 @@ async fn an_agent_that_is_killed_again_and_again_loses_nothing() {
             mapper
                 .publish(
                     &topic("default/d", "twin/update"),
-                    numbered(round * EACH + number),
+                    numbered_message(round * EACH + number),
                 )
                 .await;
         }
@@ -336,7 +342,7 @@ async fn with_an_update_on_a_failing_disk()
     node.until_up().await;
     store.fail(true);
     mapper
-        .publish(&topic("default/d", "twin/update"), numbered(1))
+        .publish(&topic("default/d", "twin/update"), numbered_message(1))
         .await;
     (beside, store, node, mapper)
 }
@@ -362,16 +368,16 @@ async fn requests_that_cannot_be_written_are_refused_or_wait() {
     store.fail(false);
     let node = Node::start(None, Some(beside.external()), store.clone()).await;
     let result = topic("default/d", "twin/update/result");
-    assert_eq!(mapper.told(&result, "n1").await.get("code"), None);
+    assert_eq!(mapper.wait_told(&result, "n1").await.get("code"), None);
     // it does not send it again on the same connection
-    let (failed, connections) = (store.failed(), node.bus.failures());
+    let (failed, connections) = (store.failure_count(), node.bus.failures());
     store.fail(true);
     mapper
-        .publish(&topic("default/d", "twin/update"), numbered(2))
+        .publish(&topic("default/d", "twin/update"), numbered_message(2))
         .await;
     store.until_failed(failed + 1).await;
     store.fail(false);
-    assert_eq!(mapper.told(&result, "n2").await.get("code"), None);
+    assert_eq!(mapper.wait_told(&result, "n2").await.get("code"), None);
     assert_eq!(node.bus.failures(), connections, "on the same connection");
 }
 
@@ -400,7 +406,7 @@ async fn a_report_does_not_overtake_an_update_that_waits_for_the_disk() {
         .unwrap();
     assert_eq!(
         mapper
-            .told(&topic("default/d", "twin/update/result"), "n1")
+            .wait_told(&topic("default/d", "twin/update/result"), "n1")
             .await
             .get("code"),
         None

@@ -133,7 +133,7 @@ impl Node {
         }});
         self.put("device", "d", object).await;
         eventually("what is wanted", async || {
-            match self.devices.desired(&device()).await {
+            match self.devices.desired_values(&device()).await {
                 Ok(desired) if desired.get("temp").is_some_and(|wanted| wanted == value) => Ok(()),
                 other => Err(other),
             }
@@ -230,13 +230,13 @@ impl FailingStore {
     }
 
     /// Returns the number of failed commits.
-    pub(super) fn failed(&self) -> u64 {
+    pub(super) fn failure_count(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
     pub(super) async fn until_failed(&self, times: u64) {
         eventually("commits that fail", async || {
-            let failed = self.failed();
+            let failed = self.failure_count();
             (failed >= times).then_some(()).ok_or(failed)
         })
         .await;

@@ -169,7 +169,7 @@ async fn a_mapper_that_subscribes_to_everything_gets_every_answer() {
         let address = node.bus.internal_address().await.unwrap();
         let mut mapper = Mapper::connect(address, "mapper").await;
         let last = burst(&mut mapper, "x", 0..2000, QoS::AtLeastOnce).await;
-        assert_eq!(node.bus.dropped(), 0);
+        assert_eq!(node.bus.dropped_count(), 0);
         keeps_the_last(address, &last).await;
     }
 }

@@ -43,12 +43,12 @@ fn says(topic: &str, payload: impl ToString) -> Step {
     Says(topic.to_owned(), payload.to_string())
 }
 
-fn valued(value: &str) -> Value {
+fn value_row(value: &str) -> Value {
     json!({"value": value, "metadata": {"timestamp": "*"}})
 }
 
 fn twin(expected: &str, actual: &str) -> Value {
-    json!({"expected": valued(expected), "actual": valued(actual), "optional": true, "metadata": {"type": "float"}})
+    json!({"expected": value_row(expected), "actual": value_row(actual), "optional": true, "metadata": {"type": "float"}})
 }
 
 /// Reference: KubeEdge's documents, and messages of EdgeCore 1.23. Each row is one topic.
@@ -65,7 +65,8 @@ fn on(what: &str) -> String {
 }
 
 fn twins() -> Vec<Step> {
-    let first = json!({"expected": valued("21"), "optional": true, "metadata": {"type": "float"}});
+    let first =
+        json!({"expected": value_row("21"), "optional": true, "metadata": {"type": "float"}});
     vec![
         // twin/update, and everything that follows
         says(
@@ -97,7 +98,7 @@ fn twins() -> Vec<Step> {
         ),
         Hears(
             on("twin/update/result"),
-            json!({"event_id": "x2a", "timestamp": "*", "twin": {"temp": {"actual": valued("12"), "optional": true, "metadata": {"type": "float"}}}}),
+            json!({"event_id": "x2a", "timestamp": "*", "twin": {"temp": {"actual": value_row("12"), "optional": true, "metadata": {"type": "float"}}}}),
         ),
         // the form without a namespace
         says(

@@ -64,7 +64,7 @@ pub(crate) async fn remove_unrecoverable(store: &Arc<dyn Store>) -> Result<(), S
             }
         }
     }
-    for key in store.damaged().now().keys() {
+    for key in store.damaged_objects().now().keys() {
         let group = key
             .resource
             .as_str()
@@ -85,7 +85,7 @@ pub(crate) async fn remove_unrecoverable(store: &Arc<dyn Store>) -> Result<(), S
 /// # Errors
 /// The store fails.
 pub(crate) async fn remove_damaged_copies(store: &Arc<dyn Store>) -> Result<(), StoreError> {
-    for key in store.damaged().now().keys() {
+    for key in store.damaged_objects().now().keys() {
         write(store, key, None).await?;
         // with its record removed, the copy counts as unknown, whichever of the two was damaged
         let other = match super::record::is_record_collection(&key.resource) {

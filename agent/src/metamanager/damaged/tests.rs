@@ -16,7 +16,7 @@ async fn list(store: &Arc<dyn Store>, resource: &Resource) -> Vec<String> {
     items.into_iter().map(|object| object.key.name).collect()
 }
 
-async fn damaged(path: &Path, resource: &Resource) -> Arc<dyn Store> {
+async fn damaged_store(path: &Path, resource: &Resource) -> Arc<dyn Store> {
     {
         let store = SqliteStore::open(path).await.unwrap();
         for name in ["one", "two"] {
@@ -60,10 +60,10 @@ async fn unrecoverable_objects_are_removed_and_the_others_stay() {
         let directory = tempfile::tempdir().unwrap();
         let (plural, group) = collection.split_once('.').unwrap();
         let resource = Resource::new(group, plural);
-        let store = damaged(&directory.path().join("a.db"), &resource).await;
-        assert_eq!(store.damaged().now().len(), 1, "{collection}");
+        let store = damaged_store(&directory.path().join("a.db"), &resource).await;
+        assert_eq!(store.damaged_objects().now().len(), 1, "{collection}");
         remove_unrecoverable(&store).await.unwrap();
-        assert!(store.damaged().now().is_empty(), "{collection}");
+        assert!(store.damaged_objects().now().is_empty(), "{collection}");
         assert_eq!(list(&store, &resource).await, left, "{collection}");
     }
 }
@@ -99,9 +99,9 @@ async fn objects_of_a_wrong_type_are_removed_with_their_record() {
 #[tokio::test]
 async fn objects_that_the_cloud_has_are_kept_for_repair() {
     let directory = tempfile::tempdir().unwrap();
-    let store = damaged(&directory.path().join("a.db"), &Resource::new("", "pods")).await;
+    let store = damaged_store(&directory.path().join("a.db"), &Resource::new("", "pods")).await;
     remove_unrecoverable(&store).await.unwrap();
-    assert_eq!(store.damaged().now().len(), 1);
+    assert_eq!(store.damaged_objects().now().len(), 1);
 }
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn a_copy_is_forgotten_with_its_record() {
             Some((plural, group)) => Resource::new(group, plural),
             None => Resource::new("", damages),
         };
-        let store = damaged(&path, &resource).await;
+        let store = damaged_store(&path, &resource).await;
         let (objects, records) = (
             Resource::new("", "configmaps"),
             Resource::new("records.outrigger.dev", "configmaps"),
@@ -128,7 +128,7 @@ async fn a_copy_is_forgotten_with_its_record() {
             .await
             .unwrap();
         remove_damaged_copies(&store).await.unwrap();
-        assert!(store.damaged().now().is_empty());
+        assert!(store.damaged_objects().now().is_empty());
         assert_eq!(list(&store, &resource).await, ["two"]);
         assert!(list(&store, other).await.is_empty());
     }

@@ -6,7 +6,7 @@ use super::super::record::Record;
 
 /// An object with its record, as they are stored.
 #[derive(Clone, Debug, Default)]
-pub(in crate::metamanager) struct Entry {
+pub(in crate::metamanager) struct DesiredEntry {
     pub(in crate::metamanager) object: Option<Value>,
     pub(in crate::metamanager) record: Option<Record>,
     pub(in crate::metamanager) object_revision: Option<u64>,
@@ -17,7 +17,7 @@ pub(in crate::metamanager) struct Entry {
 }
 
 #[cfg(test)]
-impl Entry {
+impl DesiredEntry {
     /// Returns an entry that was not read from a store.
     pub(in crate::metamanager) fn of(object: Option<Value>, record: Option<Record>) -> Self {
         Self {

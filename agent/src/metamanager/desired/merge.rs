@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use wire::Change;
 
 use super::{
-    super::record::Record, entry::Entry, foreign_conditions::with_foreign_conditions,
+    super::record::Record, entry::DesiredEntry, foreign_conditions::with_foreign_conditions,
     status_match::status_agrees,
 };
 
@@ -61,24 +61,24 @@ pub(super) fn merge(
     change: Change,
     object: &Value,
     version: CloudVersion<'_>,
-    entry: &Entry,
+    entry: &DesiredEntry,
     status: StatusWriter,
     now: Timestamp,
 ) -> EntryChange {
     let CloudVersion { uid, revision } = version;
     match (&entry.record, change) {
-        (record, Change::Delete) => removed(record.as_ref(), uid, entry, status, now),
+        (record, Change::Delete) => remove(record.as_ref(), uid, entry, status, now),
         (Some(record), _) if record.uid == uid && record.revision >= revision => {
             EntryChange::default()
         }
-        (Some(record), _) if record.uid == uid => updated(record, object, revision, entry, status),
+        (Some(record), _) if record.uid == uid => update(record, object, revision, entry, status),
         // the node registers itself before the cloud sends its UID, and stays the same node when the cloud creates it anew
         (record, _) if status == StatusWriter::Node && entry.object.is_some() => {
             let record = Record {
                 uid: uid.to_owned(),
                 ..record.clone().unwrap_or_default()
             };
-            updated(&record, object, revision, entry, status)
+            update(&record, object, revision, entry, status)
         }
         _ => {
             let object = without_server_fields(object);
@@ -95,11 +95,11 @@ pub(super) fn merge(
     }
 }
 
-fn updated(
+fn update(
     record: &Record,
     object: &Value,
     revision: u64,
-    entry: &Entry,
+    entry: &DesiredEntry,
     status: StatusWriter,
 ) -> EntryChange {
     let mut record = Record {
@@ -140,10 +140,10 @@ fn updated(
     }
 }
 
-fn removed(
+fn remove(
     record: Option<&Record>,
     uid: &str,
-    entry: &Entry,
+    entry: &DesiredEntry,
     status: StatusWriter,
     now: Timestamp,
 ) -> EntryChange {
@@ -181,7 +181,10 @@ fn removed(
 }
 
 /// Returns the revision of a pod in the cloud where all that it says is stored already: such a message needs no write.
-pub(in crate::metamanager) fn unchanged_revision(entry: &Entry, clouds: &Value) -> Option<u64> {
+pub(in crate::metamanager) fn unchanged_revision(
+    entry: &DesiredEntry,
+    clouds: &Value,
+) -> Option<u64> {
     let ours = entry.object.as_ref()?;
     let (status, clouds_status) = (ours.get("status")?, clouds.get("status")?);
     let is_known = equal_except(

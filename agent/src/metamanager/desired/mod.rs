@@ -17,7 +17,7 @@ use wire::{Change, Header, ResourcePath, ResourceType};
 
 use self::merge::{StatusWriter, merge};
 pub(super) use self::{
-    entry::Entry,
+    entry::DesiredEntry,
     merge::{
         CloudVersion, EntryChange, StoreChange, equal_except_revision, unchanged_revision,
         without_server_fields,
@@ -145,7 +145,7 @@ pub(super) fn merge_copy(
     change: Change,
     object: &Value,
     version: CloudVersion<'_>,
-    entry: &Entry,
+    entry: &DesiredEntry,
 ) -> EntryChange {
     merge(
         change,
@@ -238,7 +238,7 @@ impl Desired {
     pub(super) async fn change(
         &self,
         key: &Key,
-        change: impl Fn(&Entry) -> EntryChange,
+        change: impl Fn(&DesiredEntry) -> EntryChange,
     ) -> Result<(), StoreError> {
         let _writing = self.writing.lock().await;
         loop {
@@ -259,12 +259,12 @@ impl Desired {
 
     /// Returns the object and its record at `key`. The record of a damaged object only says whether the pod has ended, so that
     /// whatever the cloud sends is stored.
-    pub(super) async fn entry(&self, key: &Key) -> Result<Entry, StoreError> {
+    pub(super) async fn entry(&self, key: &Key) -> Result<DesiredEntry, StoreError> {
         let (object, is_damaged) = self.read(key).await?;
         let (record, is_record_damaged) = self.read(&record_key(key)).await?;
         let says =
             |record: &Record| !is_damaged || record.deleted_in_cloud || record.terminated_here;
-        Ok(Entry {
+        Ok(DesiredEntry {
             object_revision: object.as_ref().map(|object| object.revision),
             record_revision: record.as_ref().map(|record| record.revision),
             object: object.as_ref().map(Object::value).transpose()?,
@@ -302,8 +302,8 @@ impl Desired {
     }
 
     /// Returns the objects that cannot be read.
-    pub(super) fn damaged(&self) -> Damaged {
-        self.store.damaged()
+    pub(super) fn damaged_objects(&self) -> Damaged {
+        self.store.damaged_objects()
     }
 
     /// Stores `value` at `key`, whatever is stored there; `None` deletes.
@@ -351,7 +351,7 @@ fn scope(resource: &Resource) -> Scope {
     }
 }
 
-fn writes(key: &Key, entry: &Entry, placement: EntryChange) -> Vec<Write> {
+fn writes(key: &Key, entry: &DesiredEntry, placement: EntryChange) -> Vec<Write> {
     // a damaged object counts as absent here, too
     let expect = |revision: Option<u64>| revision.map_or(Expect::Absent, Expect::Revision);
     let mut writes = Vec::new();

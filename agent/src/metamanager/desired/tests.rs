@@ -15,20 +15,20 @@ fn pod(uid: &str, image: &str, status: Value) -> Value {
     })
 }
 
-fn stored(uid: &str, image: &str, revision: u64) -> Entry {
+fn stored_entry(uid: &str, image: &str, revision: u64) -> DesiredEntry {
     let object = without_server_fields(&pod(uid, image, json!({"phase": "Running"})));
     let record = Record {
         reported: Some("f".into()),
         ..Record::of(uid, revision)
     };
-    Entry {
+    DesiredEntry {
         object: Some(object),
         record: Some(record),
-        ..Entry::default()
+        ..DesiredEntry::default()
     }
 }
 
-fn placed(change: Change, object: &Value, at: (&str, u64), entry: &Entry) -> EntryChange {
+fn place(change: Change, object: &Value, at: (&str, u64), entry: &DesiredEntry) -> EntryChange {
     merge(
         change,
         object,
@@ -44,11 +44,11 @@ fn placed(change: Change, object: &Value, at: (&str, u64), entry: &Entry) -> Ent
 
 #[test]
 fn a_new_pod_is_stored_without_managed_fields() {
-    let placement = placed(
+    let placement = place(
         Change::Insert,
         &pod("u1", "a", json!({})),
         ("u1", 5),
-        &Entry::default(),
+        &DesiredEntry::default(),
     );
     assert_eq!(
         placement.object,
@@ -60,11 +60,11 @@ fn a_new_pod_is_stored_without_managed_fields() {
 #[test]
 fn a_repetition_changes_nothing() {
     for revision in [4, 5] {
-        let placement = placed(
+        let placement = place(
             Change::Update,
             &pod("u1", "b", json!({})),
             ("u1", revision),
-            &stored("u1", "a", 5),
+            &stored_entry("u1", "a", 5),
         );
         assert_eq!(placement, EntryChange::default());
     }
@@ -72,11 +72,11 @@ fn a_repetition_changes_nothing() {
 
 #[test]
 fn a_change_keeps_the_status_of_this_node() {
-    let placement = placed(
+    let placement = place(
         Change::Update,
         &pod("u1", "b", json!({"phase": "Running"})),
         ("u1", 6),
-        &stored("u1", "a", 5),
+        &stored_entry("u1", "a", 5),
     );
     let StoreChange::Set(object) = placement.object else {
         panic!("{placement:?}")
@@ -94,7 +94,7 @@ fn a_change_keeps_the_status_of_this_node() {
 
 #[test]
 fn a_message_without_news_is_recognized() {
-    let (entry, running) = (stored("u1", "a", 5), json!({"phase": "Running"}));
+    let (entry, running) = (stored_entry("u1", "a", 5), json!({"phase": "Running"}));
     let clouds = |uid: &str, image: &str, status: &Value| {
         let mut pod = pod(uid, image, status.clone());
         pod["metadata"]["resourceVersion"] = json!("9");
@@ -122,29 +122,29 @@ fn a_message_without_news_is_recognized() {
         "others' words"
     );
     assert_eq!(
-        unchanged_revision(&Entry::default(), &clouds("u1", "a", &running)),
+        unchanged_revision(&DesiredEntry::default(), &clouds("u1", "a", &running)),
         None
     );
 }
 
 #[test]
 fn the_echo_of_an_own_report_moves_the_revision_and_nothing_else() {
-    let placement = placed(
+    let placement = place(
         Change::Update,
         &pod("u1", "a", json!({"phase": "Running"})),
         ("u1", 6),
-        &stored("u1", "a", 5),
+        &stored_entry("u1", "a", 5),
     );
     assert_eq!(placement.object, StoreChange::Keep);
 }
 
 #[test]
 fn a_status_that_the_cloud_has_otherwise_is_reported_again() {
-    let placement = placed(
+    let placement = place(
         Change::Update,
         &pod("u1", "a", json!({"phase": "Failed"})),
         ("u1", 6),
-        &stored("u1", "a", 5),
+        &stored_entry("u1", "a", 5),
     );
     let StoreChange::Set(record) = placement.record else {
         panic!()
@@ -154,11 +154,11 @@ fn a_status_that_the_cloud_has_otherwise_is_reported_again() {
 
 #[test]
 fn another_uid_is_another_pod() {
-    let placement = placed(
+    let placement = place(
         Change::Insert,
         &pod("u2", "a", json!({})),
         ("u2", 1),
-        &stored("u1", "a", 5),
+        &stored_entry("u1", "a", 5),
     );
     assert!(matches!(placement.object, StoreChange::Replace(_)));
     assert_eq!(placement.record, StoreChange::Set(Record::of("u2", 1)));
@@ -167,7 +167,12 @@ fn another_uid_is_another_pod() {
 #[test]
 fn a_pod_deleted_by_the_cloud_stays_until_it_has_ended() {
     let stub = json!({"metadata": {"name": "p", "uid": "u1"}});
-    let placement = placed(Change::Delete, &stub, ("u1", 0), &stored("u1", "a", 5));
+    let placement = place(
+        Change::Delete,
+        &stub,
+        ("u1", 0),
+        &stored_entry("u1", "a", 5),
+    );
     let StoreChange::Set(object) = placement.object else {
         panic!()
     };
@@ -189,21 +194,26 @@ fn a_pod_deleted_by_the_cloud_stays_until_it_has_ended() {
 fn the_delete_of_an_older_pod_leaves_the_newer_one_alone() {
     let stub = json!({"metadata": {"name": "p", "uid": "u0"}});
     assert_eq!(
-        placed(Change::Delete, &stub, ("u0", 0), &stored("u1", "a", 5)),
+        place(
+            Change::Delete,
+            &stub,
+            ("u0", 0),
+            &stored_entry("u1", "a", 5)
+        ),
         EntryChange::default()
     );
 }
 
 #[test]
 fn a_pod_that_has_ended_here_does_not_come_back() {
-    let entry = Entry {
+    let entry = DesiredEntry {
         record: Some(Record {
             terminated_here: true,
             ..Record::of("u1", 5)
         }),
-        ..Entry::default()
+        ..DesiredEntry::default()
     };
-    let placement = placed(
+    let placement = place(
         Change::Update,
         &pod("u1", "a", json!({})),
         ("u1", 6),
@@ -219,7 +229,7 @@ fn a_pod_that_has_ended_here_does_not_come_back() {
         })
     ));
     let stub = json!({"metadata": {"name": "p", "uid": "u1"}});
-    let placement = placed(Change::Delete, &stub, ("u1", 0), &entry);
+    let placement = place(Change::Delete, &stub, ("u1", 0), &entry);
     assert_eq!(
         placement,
         EntryChange {
@@ -232,10 +242,10 @@ fn a_pod_that_has_ended_here_does_not_come_back() {
 #[test]
 fn other_kinds_are_replaced_and_removed_as_they_come() {
     let map = |value: &str| json!({"metadata": {"name": "m", "uid": "u1"}, "data": {"k": value}});
-    let entry = Entry {
+    let entry = DesiredEntry {
         object: Some(map("a")),
         record: Some(Record::of("u1", 5)),
-        ..Entry::default()
+        ..DesiredEntry::default()
     };
     let placement = merge(
         Change::Update,

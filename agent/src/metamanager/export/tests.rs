@@ -39,7 +39,7 @@ impl Node {
         Self(MemoryStore::new())
     }
 
-    async fn put(&self, group: &str, plural: &str, (namespace, name): (&str, &str), value: Value) {
+    async fn put(&self, group: &str, plural: &str, namespace: &str, name: &str, value: Value) {
         let key = Key::new(Resource::new(group, plural), namespace, name);
         self.put_at(key, value).await;
     }
@@ -75,7 +75,7 @@ impl Node {
 }
 
 /// Returns the record of a pod whose status the cloud has confirmed.
-fn told(uid: &str, revision: u64, status: &Value) -> Record {
+fn reported_record(uid: &str, revision: u64, status: &Value) -> Record {
     Record {
         reported: Some(fingerprint(status)),
         ..Record::of(uid, revision)
@@ -108,8 +108,12 @@ async fn pods(path: &Path) -> BTreeMap<String, Value> {
 async fn an_export_has_existing_pods_and_none_that_the_cloud_has_deleted() {
     let (node, directory) = (Node::new(), tempfile::tempdir().unwrap());
     let path = directory.path().join("edgecore.db");
-    node.pod("told", running(), told("uid-told", 41, &running()))
-        .await;
+    node.pod(
+        "told",
+        running(),
+        reported_record("uid-told", 41, &running()),
+    )
+    .await;
     node.pod("new", running(), Record::of("uid-new", 42)).await;
     node.pod(
         "gone",
@@ -203,7 +207,8 @@ async fn a_static_pod_is_its_mirror_to_edgecore() {
     node.put(
         "",
         "nodes",
-        ("", "edge-1"),
+        "",
+        "edge-1",
         json!({"metadata": {"name": "edge-1", "uid": "node-uid"}}),
     )
     .await;
@@ -213,8 +218,11 @@ async fn a_static_pod_is_its_mirror_to_edgecore() {
         .unwrap();
     assert!(pods(&path).await.is_empty(), "EdgeCore makes the mirror");
 
-    node.put_at(record_key(&key), told("mirror-uid", 9, &running()).write())
-        .await;
+    node.put_at(
+        record_key(&key),
+        reported_record("mirror-uid", 9, &running()).write(),
+    )
+    .await;
     export(&node.objects().await, "edge-1", no_devices, &path)
         .await
         .unwrap();
@@ -243,7 +251,8 @@ async fn exported_objects_are_under_edgecores_keys() {
     node.put(
         "",
         "nodes",
-        ("", "edge-1"),
+        "",
+        "edge-1",
         json!({"metadata": {"name": "edge-1"}}),
     )
     .await;
@@ -252,55 +261,64 @@ async fn exported_objects_are_under_edgecores_keys() {
         ("secrets", "s"),
         ("persistentvolumeclaims", "v"),
     ] {
-        node.put("", plural, ("ns", name), named(name)).await;
+        node.put("", plural, "ns", name, named(name)).await;
     }
     node.put(
         "",
         "persistentvolumes",
-        ("", "disk"),
+        "",
+        "disk",
         json!({"metadata": {"name": "disk"}}),
     )
     .await;
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "kubernetes", "namespace": "default"}});
-    node.put("", "services", ("default", "kubernetes"), service)
+    node.put("", "services", "default", "kubernetes", service)
         .await;
     let thing = json!({"apiVersion": "a.io/v1", "kind": "Policy", "metadata": {"name": "p", "namespace": "ns"}});
-    node.put("a.io", "policies", ("ns", "p"), thing).await;
+    node.put("a.io", "policies", "ns", "p", thing).await;
     let device = json!({"apiVersion": "devices.kubeedge.io/v1beta1", "kind": "Device", "metadata": {"name": "d", "namespace": "ns"}});
-    node.put("kubeedge.io", "device", ("ns", "d"), device).await;
+    node.put("kubeedge.io", "device", "ns", "d", device).await;
     let request = json!({"spec": {"audiences": [], "expirationSeconds": 3607, "boundObjectRef": {"uid": "uid-told"}}});
     let granted = json!({"spec": {"audiences": ["https://a"], "expirationSeconds": 3607}, "status": {"token": "t"}});
     let (key, token) = stored_token("default", "app", &request, "", granted.clone());
     node.put_at(key, token).await;
-    node.pod("told", running(), told("uid-told", 41, &running()))
-        .await;
+    node.pod(
+        "told",
+        running(),
+        reported_record("uid-told", 41, &running()),
+    )
+    .await;
     let mapper =
         json!({"name": "m", "version": "1", "protocol": "modbus", "socket": "/run/m.sock"});
     node.put(
         "mappers.outrigger.dev",
         "mappers",
-        ("", "modbus"),
+        "",
+        "modbus",
         json!({"metadata": {}, "mapper": mapper}),
     )
     .await;
     node.put(
         "eventbus.outrigger.dev",
         "topics",
-        ("", "a/b"),
+        "",
+        "a/b",
         json!({"metadata": {}}),
     )
     .await;
     node.put(
         "edgecore.outrigger.dev",
         "target_urls",
-        ("", "http://x"),
+        "",
+        "http://x",
         json!({"metadata": {}, "row": {}}),
     )
     .await;
     node.put(
         "servicebus.outrigger.dev",
         "targets",
-        ("", "http://y"),
+        "",
+        "http://y",
         json!({"metadata": {}, "detail": null}),
     )
     .await;
@@ -416,7 +434,7 @@ async fn edgecores_rows_survive_takeover_and_export() {
 async fn the_journal_of_the_file_before_is_not_played_into_the_new_one() {
     let (node, directory) = (Node::new(), tempfile::tempdir().unwrap());
     let path = directory.path().join("edgecore.db");
-    node.pod("old", running(), told("uid-old", 1, &running()))
+    node.pod("old", running(), reported_record("uid-old", 1, &running()))
         .await;
     export(&node.objects().await, "edge-1", no_devices, &path)
         .await
@@ -455,7 +473,7 @@ async fn the_journal_of_the_file_before_is_not_played_into_the_new_one() {
             > 512
     );
     let node = Node::new();
-    node.pod("new", running(), told("uid-new", 2, &running()))
+    node.pod("new", running(), reported_record("uid-new", 2, &running()))
         .await;
     export(&node.objects().await, "edge-1", no_devices, &path)
         .await

@@ -14,7 +14,7 @@ use wire::Change;
 
 use super::{
     desired::{
-        entry::Entry,
+        entry::DesiredEntry,
         merge::{CloudVersion, EntryChange, StoreChange},
         status_match::status_agrees,
     },
@@ -64,7 +64,7 @@ pub(super) fn merge(
     change: Change,
     pod: &Value,
     version: CloudVersion<'_>,
-    entry: &Entry,
+    entry: &DesiredEntry,
 ) -> Option<EntryChange> {
     let CloudVersion { uid, revision } = version;
     let ours = entry.object.as_ref().filter(|object| is_static(object));

@@ -13,8 +13,8 @@ fn static_pod(hash: &str) -> Value {
     })
 }
 
-fn stored(hash: &str, record: Option<Record>) -> Entry {
-    Entry::of(Some(static_pod(hash)), record)
+fn stored_entry(hash: &str, record: Option<Record>) -> DesiredEntry {
+    DesiredEntry::of(Some(static_pod(hash)), record)
 }
 
 fn mirror(hash: &str) -> Value {
@@ -60,11 +60,11 @@ fn the_echo_of_a_mirror_is_noted_and_leaves_the_pod_alone() {
                 uid: "m1",
                 revision: 5,
             },
-            &stored("h1", None),
+            &stored_entry("h1", None),
         ));
         assert_eq!(record, Record::of("m1", 5));
     }
-    let known = stored("h1", Some(Record::of("m1", 5)));
+    let known = stored_entry("h1", Some(Record::of("m1", 5)));
     assert_eq!(
         merge(
             Change::Update,
@@ -90,7 +90,7 @@ fn the_echo_of_a_mirror_is_noted_and_leaves_the_pod_alone() {
             uid: "m1",
             revision: 6,
         },
-        &stored("h1", Some(reported)),
+        &stored_entry("h1", Some(reported)),
     ));
     assert_eq!(
         (
@@ -115,12 +115,12 @@ fn a_deleted_or_old_mirror_is_removed_and_the_pod_stays() {
                     uid: "m1",
                     revision: 6
                 },
-                &stored("h1", None)
+                &stored_entry("h1", None)
             ))
             .terminated_here
         );
     }
-    let known = stored("h1", Some(Record::of("m1", 5)));
+    let known = stored_entry("h1", Some(Record::of("m1", 5)));
     let gone = Some(EntryChange {
         object: StoreChange::Keep,
         record: StoreChange::Remove,
@@ -174,7 +174,7 @@ fn a_mirror_without_a_pod_is_to_be_deleted_in_the_cloud() {
             uid: "m1",
             revision: 5,
         },
-        &Entry::default(),
+        &DesiredEntry::default(),
     );
     let Some(EntryChange {
         object: StoreChange::Remove,
@@ -190,7 +190,7 @@ fn a_mirror_without_a_pod_is_to_be_deleted_in_the_cloud() {
         last_status: Some(json!({})),
         ..Record::of("m1", 5)
     };
-    let ended = Entry::of(None, Some(last_words.clone()));
+    let ended = DesiredEntry::of(None, Some(last_words.clone()));
     let placement = merge(
         Change::Update,
         &mirror("h1"),
@@ -224,7 +224,7 @@ fn pods_of_the_cloud_are_no_concern_but_for_the_name_of_a_static_one() {
                 uid: "u1",
                 revision: 5
             },
-            &Entry::default()
+            &DesiredEntry::default()
         ),
         None
     );
@@ -236,7 +236,7 @@ fn pods_of_the_cloud_are_no_concern_but_for_the_name_of_a_static_one() {
                 uid: "u1",
                 revision: 5
             },
-            &stored("h1", None)
+            &stored_entry("h1", None)
         ),
         Some(EntryChange::default())
     );

@@ -12,7 +12,7 @@ use wire::{Answer, ResourcePath, ResourceType, Upstream};
 
 use super::{ApiError, Remote, body, object_response, tokens};
 use crate::metamanager::{
-    desired::{Entry, EntryChange, StoreChange, resource},
+    desired::{DesiredEntry, EntryChange, StoreChange, resource},
     mirror,
     record::{Record, fingerprint},
 };
@@ -127,7 +127,7 @@ fn is_deleting(pod: &Value) -> bool {
 }
 
 /// Sets the deletion timestamp: the containers have `grace` seconds from now.
-fn begin_deletion(entry: &Entry, uid: &str, grace: i64, now: Timestamp) -> EntryChange {
+fn begin_deletion(entry: &DesiredEntry, uid: &str, grace: i64, now: Timestamp) -> EntryChange {
     let mut pod = match &entry.object {
         Some(pod) if pod["metadata"]["uid"] == uid && !is_deleting(pod) => pod.clone(),
         _ => return EntryChange::default(),
@@ -143,7 +143,7 @@ fn begin_deletion(entry: &Entry, uid: &str, grace: i64, now: Timestamp) -> Entry
     }
 }
 
-fn finish_deletion(entry: &Entry, uid: &str) -> EntryChange {
+fn finish_deletion(entry: &DesiredEntry, uid: &str) -> EntryChange {
     let Some(pod) = entry
         .object
         .as_ref()

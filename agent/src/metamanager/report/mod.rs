@@ -161,18 +161,18 @@ impl Reporter {
                     // busy until then: a change meanwhile would begin a second series of attempts
                     ReportOutcome::RetryAfter(wait) => later.push(tokio::time::sleep(wait).map(move |()| key)),
                 },
-                // cancel-safe, as above
+                // cancel-safe: as above
                 Some(keys) = listing.next() => waiting.extend(keys?),
-                // cancel-safe, as above
+                // cancel-safe: as above
                 Some(key) = later.next() => {
                     busy.remove(&key);
                     waiting.insert(key);
                 }
                 // cancel-safe: a change not returned is returned by the next call
                 key = changed_key(&mut pods_changes) => { waiting.insert(key?); }
-                // cancel-safe, as above
+                // cancel-safe: as above
                 key = changed_key(&mut record_changes) => { waiting.insert(Key { resource: pods.clone(), ..key? }); }
-                // cancel-safe, as above
+                // cancel-safe: as above
                 key = changed_key(&mut node_changes) => { waiting.insert(key?); }
                 // cancel-safe: an interval keeps its ticks
                 () = tick(&mut again), if online => listing.push(self.mark_pods_stale().boxed()),

@@ -16,8 +16,8 @@ use wire::Change;
 
 use super::super::{
     desired::{
-        CloudVersion, Desired, Entry, EntryChange, StoreChange, equal_except_revision, merge_copy,
-        without_server_fields,
+        CloudVersion, Desired, DesiredEntry, EntryChange, StoreChange, equal_except_revision,
+        merge_copy, without_server_fields,
     },
     record::Record,
     response::ApiError,
@@ -82,7 +82,7 @@ impl Copies {
 
     /// Removes the copy at `key` and its record.
     async fn drop(&self, key: &Key) -> Result<(), StoreError> {
-        let gone = |_: &Entry| EntryChange {
+        let gone = |_: &DesiredEntry| EntryChange {
             object: StoreChange::Remove,
             record: StoreChange::Remove,
         };

@@ -64,7 +64,7 @@ impl CollectionLister {
                 self.copies
                     .put(&key_of(&collection.target, &object), &object)
                     .await
-                    .map_err(failed)?;
+                    .map_err(store_error)?;
             }
             if listed.len() > MAX_OBJECTS {
                 return Err(CallError::Refused(ApiError::too_long(&format!(
@@ -78,7 +78,11 @@ impl CollectionLister {
         }
         self.remove_unlisted(collection, &listed, revision.unwrap_or_default())
             .await?;
-        self.copies.listed.add(collection).await.map_err(failed)
+        self.copies
+            .listed
+            .add(collection)
+            .await
+            .map_err(store_error)
     }
 
     /// Fetches a page. Returns it with its length in bytes.
@@ -127,7 +131,7 @@ impl CollectionLister {
                 self.copies
                     .remove_unlisted(&key, listed, revision)
                     .await
-                    .map_err(failed)?;
+                    .map_err(store_error)?;
             }
         }
         Ok(())
@@ -151,6 +155,6 @@ fn with_kind(item: &Value, kind: &str, api_version: &str) -> Value {
     object
 }
 
-fn failed(error: objectstore::StoreError) -> CallError {
+fn store_error(error: objectstore::StoreError) -> CallError {
     CallError::Refused(error.into())
 }

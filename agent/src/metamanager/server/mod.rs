@@ -359,7 +359,7 @@ impl MetaServer {
         );
         let serve = async {
             tokio::select! {
-                // cancel-safe, all: what is not renewed now is at the next start
+                // cancel-safe: what is not renewed now is at the next start
                 () = server.run(shutdown.clone()) => {}
                 () = serve_pods => {}
                 () = serve_in_cluster => {}
@@ -378,7 +378,7 @@ impl MetaServer {
         shutdown: CancellationToken,
     ) {
         tokio::select! {
-            // cancel-safe, all: what is not copied or removed now is at the next start
+            // cancel-safe: what is not copied or removed now is at the next start
             () = serve => {}
             () = shutdown.cancelled() => {}
             () = own_objects::run(&self.own, &self.copies, heartbeat) => {}

@@ -37,7 +37,7 @@ pub enum TlsError {
 
 /// Builds a server configuration with the certificate of these files.
 pub(super) fn config(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(failed(&files.key))?;
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(tls_error(&files.key))?;
     builder(&files.ca)?
         .with_single_cert(certificates(&files.cert)?, key)
         .map_err(|error| TlsError::Unfit(Box::new(error)))
@@ -78,11 +78,11 @@ pub(super) fn config_of_made(
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let sections = CertificateDer::pem_file_iter(path).map_err(failed(path))?;
-    sections.collect::<Result<_, _>>().map_err(failed(path))
+    let sections = CertificateDer::pem_file_iter(path).map_err(tls_error(path))?;
+    sections.collect::<Result<_, _>>().map_err(tls_error(path))
 }
 
-fn failed(path: &Path) -> impl Fn(pem::Error) -> TlsError {
+fn tls_error(path: &Path) -> impl Fn(pem::Error) -> TlsError {
     let path = path.to_owned();
     move |source| TlsError::File {
         path: path.clone(),

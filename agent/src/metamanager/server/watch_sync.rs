@@ -30,7 +30,7 @@ pub(super) async fn run(api_server: &ApiServer, watches: &ClientWatches) {
                 debug!(collection = %collection.target, error = %failure, "failed to fetch a watched collection from the cloud");
             }
         }
-        // Cancel-safe: each only shortens the wait for the next check.
+        // cancel-safe: each only shortens the wait for the next check.
         tokio::select! {
             changed = links.changed() => if changed.is_err() { return std::future::pending().await },
             _ = looks.tick() => {}

@@ -29,14 +29,14 @@ pub(in crate::metamanager) struct TokenRequest {
 impl TokenRequest {
     /// Parses a key; `None` if it is no key of a token.
     pub(in crate::metamanager) fn read(key: &str) -> Option<Self> {
-        let (account, rest) = quoted(key)?;
-        let (namespace, rest) = quoted(rest.strip_prefix('/')?)?;
+        let (account, rest) = parse_quoted(key)?;
+        let (namespace, rest) = parse_quoted(rest.strip_prefix('/')?)?;
         let (audiences, rest) = audiences(rest.strip_prefix('/')?)?;
         let (seconds, reference) = rest.strip_prefix('/')?.split_once('/')?;
         let field = |name: &str| {
             let found = reference
                 .split_once(name)
-                .and_then(|(_, text)| quoted(text));
+                .and_then(|(_, text)| parse_quoted(text));
             found.map(|(text, _)| text).unwrap_or_default()
         };
         let (pod_uid, pod_name) = (field(", UID:"), field(", Name:"));
@@ -156,7 +156,7 @@ impl TokenRequest {
 }
 
 /// Parses a quoted string at the beginning, and returns it with the rest. Go's quoting of printable text is JSON's.
-fn quoted(text: &str) -> Option<(String, &str)> {
+fn parse_quoted(text: &str) -> Option<(String, &str)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let value = values.next()?.ok()?;
     Some((value, text.get(values.byte_offset()..)?))
@@ -169,7 +169,7 @@ fn audiences(text: &str) -> Option<(Vec<String>, &str)> {
     let mut rest = text.strip_prefix("[]string{")?;
     let mut all = Vec::new();
     while !rest.starts_with('}') {
-        let (audience, after) = quoted(rest)?;
+        let (audience, after) = parse_quoted(rest)?;
         all.push(audience);
         rest = after.strip_prefix(", ").unwrap_or(after);
     }

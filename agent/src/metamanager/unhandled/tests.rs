@@ -93,7 +93,11 @@ fn content(operation: &str, resource: &str) -> Value {
 }
 
 fn message(
-    (source, group, operation, resource, content): (&str, &str, &str, &str, &Value),
+    source: &str,
+    group: &str,
+    operation: &str,
+    resource: &str,
+    content: &Value,
     id: &str,
 ) -> Message {
     serde_json::from_value(json!({
@@ -146,13 +150,11 @@ async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, S
         let mut last = object("ConfigMap");
         last["metadata"]["name"] = "last".into();
         line.say(message(
-            (
-                "edgecontroller",
-                "resource",
-                "update",
-                "ns/configmap/last",
-                &last,
-            ),
+            "edgecontroller",
+            "resource",
+            "update",
+            "ns/configmap/last",
+            &last,
             "last",
         ))
         .await;
@@ -182,7 +184,7 @@ async fn every_kind_of_message_is_taken_or_answered_or_named() {
         };
         let names = rest.join(" ");
         let content = content(operation, resource);
-        let told = message((source, group, operation, resource, &content), "asked");
+        let told = message(source, group, operation, resource, &content, "asked");
         let (sent, log) = sent_for(vec![told], true).await;
         let (acks, refusals): (Vec<_>, Vec<_>) = sent
             .iter()
@@ -267,7 +269,7 @@ async fn messages_for_a_disabled_module_are_logged() {
             "GET (ServiceBus is disabled)",
         ),
     ] {
-        let told = message((source, group, operation, resource, &Value::Null), "asked");
+        let told = message(source, group, operation, resource, &Value::Null, "asked");
         let (_, log) = sent_for(vec![told], false).await;
         assert!(log.contains(names), "{resource}: {log}");
     }
@@ -277,13 +279,11 @@ async fn messages_for_a_disabled_module_are_logged() {
 async fn many_of_a_kind_are_all_answered_and_named_once() {
     let call = |id: String| {
         message(
-            (
-                "cloudhub",
-                "resource",
-                "createvolume",
-                "default/volume/v",
-                &json!("{}"),
-            ),
+            "cloudhub",
+            "resource",
+            "createvolume",
+            "default/volume/v",
+            &json!("{}"),
             &id,
         )
     };
@@ -303,13 +303,11 @@ async fn many_of_a_kind_are_all_answered_and_named_once() {
 #[tokio::test]
 async fn an_answer_is_not_answered() {
     let mut told = message(
-        (
-            "edgecontroller",
-            "resource",
-            "defragment",
-            "ns/pod/x",
-            &json!({}),
-        ),
+        "edgecontroller",
+        "resource",
+        "defragment",
+        "ns/pod/x",
+        &json!({}),
         "asked",
     );
     told.header.parent_msg_id = "nobody's".to_owned();
@@ -326,7 +324,11 @@ async fn an_answer_is_not_answered() {
 #[tokio::test]
 async fn a_call_of_a_service_is_answered_where_servicebus_is_disabled() {
     let told = message(
-        ("router_servicebus", "user", "GET", "80:/x", &Value::Null),
+        "router_servicebus",
+        "user",
+        "GET",
+        "80:/x",
+        &Value::Null,
         "asked",
     );
     let (sent, _) = sent_for(vec![told], false).await;
@@ -349,7 +351,11 @@ async fn a_call_of_a_service_is_answered_where_servicebus_is_disabled() {
 #[tokio::test]
 async fn a_publication_is_answered_where_eventbus_is_disabled() {
     let told = message(
-        ("router_eventbus", "user", "publish", "a/b", &json!("x")),
+        "router_eventbus",
+        "user",
+        "publish",
+        "a/b",
+        &json!("x"),
         "asked",
     );
     let (sent, _) = sent_for(vec![told], false).await;

@@ -39,7 +39,7 @@ pub(super) async fn warnings(
     let namespace = namespace.to_owned();
     blocking::run(move || {
         let deadline = Instant::now() + CHECK_TIMEOUT;
-        of_pods(&namespace, enforced, ordered(&pods), || {
+        of_pods(&namespace, enforced, order_pods(&pods), || {
             Instant::now() >= deadline
         })
     })
@@ -47,7 +47,7 @@ pub(super) async fn warnings(
 }
 
 /// Returns the readable pods, further ones of the same controller last.
-fn ordered(pods: &[Object]) -> Vec<Value> {
+fn order_pods(pods: &[Object]) -> Vec<Value> {
     let mut seen = BTreeSet::new();
     let (first, further): (Vec<_>, Vec<_>) = pods
         .iter()

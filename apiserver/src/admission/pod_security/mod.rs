@@ -34,10 +34,11 @@ pub(super) async fn review(
     api: &Server,
     call: &Call,
     target: &Target,
-    (old, new): (Option<&Value>, &Value),
+    old: Option<&Value>,
+    new: &Value,
 ) -> Result<(), StatusError> {
     match (target.kind.builtin, target.part) {
-        (Some(Builtin::Namespace), None) => review_namespace(api, call, target, (old, new)).await,
+        (Some(Builtin::Namespace), None) => review_namespace(api, call, target, old, new).await,
         (Some(Builtin::Pod), None | Some(Subresource::EphemeralContainers)) => {
             if old.is_some_and(|old| !update::is_significant(old, new)) {
                 return Ok(());
@@ -169,7 +170,8 @@ async fn review_namespace(
     api: &Server,
     call: &Call,
     target: &Target,
-    (old, new): (Option<&Value>, &Value),
+    old: Option<&Value>,
+    new: &Value,
 ) -> Result<(), StatusError> {
     let (policy, faults) = Policy::of(new);
     let before = old.map(Policy::of);

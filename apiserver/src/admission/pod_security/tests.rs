@@ -23,7 +23,7 @@ fn details(standard_of: &str, object: &Value) -> String {
 }
 
 /// A pod that keeps to `restricted`, with `context` added to that of its container.
-fn hardened(context: &Value) -> Value {
+fn hardened_pod(context: &Value) -> Value {
     let mut all = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
     for (name, value) in context.as_object().unwrap() {
         all[name] = value.clone();
@@ -36,7 +36,7 @@ fn hardened(context: &Value) -> Value {
 
 /// A hardened pod with another value in its specification.
 fn with(pointer: &str, value: &Value) -> Value {
-    let mut pod = hardened(&json!({}));
+    let mut pod = hardened_pod(&json!({}));
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     pod["spec"].pointer_mut(parent).unwrap()[name] = value.clone();
     pod
@@ -58,7 +58,7 @@ fn a_plain_pod_is_told_all_that_restricted_asks_for() {
              seccompProfile (pod or {both} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")"
         )
     );
-    assert_eq!(details("restricted", &hardened(&json!({}))), "");
+    assert_eq!(details("restricted", &hardened_pod(&json!({}))), "");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn what_a_container_sets_is_judged() {
     ];
     for (standard, context, expected) in rows {
         assert_eq!(
-            details(standard, &hardened(&context)),
+            details(standard, &hardened_pod(&context)),
             expected,
             "{standard} {context}"
         );
@@ -174,7 +174,7 @@ fn the_profiles_of_a_container_are_judged() {
     ];
     for (standard, context, expected) in rows {
         assert_eq!(
-            details(standard, &hardened(&context)),
+            details(standard, &hardened_pod(&context)),
             expected,
             "{standard} {context}"
         );
@@ -291,7 +291,7 @@ fn some_pods_are_asked_less() {
         r#"runAsNonRoot != true (pod or container "a" must set securityContext.runAsNonRoot=true)"#
     );
     assert!(details("restricted:v1.24", &plain).starts_with("allowPrivilegeEscalation != false"));
-    let mut own = hardened(&json!({"runAsUser": 0, "procMount": "Unmasked"}));
+    let mut own = hardened_pod(&json!({"runAsUser": 0, "procMount": "Unmasked"}));
     own["spec"]["hostUsers"] = json!(false);
     assert_eq!(details("baseline", &own), "");
     assert_eq!(
@@ -306,7 +306,7 @@ fn some_pods_are_asked_less() {
 
 #[test]
 fn annotations_of_old_are_judged() {
-    let mut pod = hardened(&json!({}));
+    let mut pod = hardened_pod(&json!({}));
     pod["metadata"]["annotations"] = json!({
         "container.apparmor.security.beta.kubernetes.io/a": "unconfined",
         "container.seccomp.security.alpha.kubernetes.io/a": "unconfined",
@@ -361,7 +361,7 @@ fn labels_say_what_is_asked() {
                 warn,
             },
             faults,
-        ) = Policy::of(&labelled(&labels));
+        ) = Policy::of(&labelled_pod(&labels));
         assert_eq!(faults, [], "{labels}");
         assert_eq!(format!("{enforce} {audit} {warn}"), expected, "{labels}");
     }
@@ -376,7 +376,7 @@ fn labels_say_what_is_asked() {
         json!({"warn": ""}),
         json!({"audit-version": "1.30"}),
     ] {
-        assert_eq!(Policy::of(&labelled(&said)).1.len(), 1, "{said}");
+        assert_eq!(Policy::of(&labelled_pod(&said)).1.len(), 1, "{said}");
     }
     for version in [
         "v1.01",
@@ -388,7 +388,7 @@ fn labels_say_what_is_asked() {
         "",
     ] {
         assert_eq!(
-            Policy::of(&labelled(&json!({"enforce-version": version})))
+            Policy::of(&labelled_pod(&json!({"enforce-version": version})))
                 .1
                 .len(),
             1,
@@ -396,14 +396,14 @@ fn labels_say_what_is_asked() {
         );
     }
     // what cannot be read is enforced at its strictest
-    let (policy, _) = Policy::of(&labelled(
+    let (policy, _) = Policy::of(&labelled_pod(
         &json!({"enforce": "x", "enforce-version": "y", "warn": "z"}),
     ));
     assert_eq!(policy.enforce, at(Level::Restricted, Version::Latest));
     assert_eq!(policy.warn, at(Level::Privileged, Version::Latest));
 }
 
-fn labelled(labels: &Value) -> Value {
+fn labelled_pod(labels: &Value) -> Value {
     let labels: serde_json::Map<_, _> = labels
         .as_object()
         .unwrap()
@@ -455,7 +455,7 @@ fn pods_that_are_there_are_told_of_once_for_each_finding() {
 
 #[test]
 fn only_other_images_and_further_containers_are_judged_anew() {
-    let pod = hardened(&json!({}));
+    let pod = hardened_pod(&json!({}));
     let changed =
         |pointer: &str, value: Value| update::is_significant(&pod, &with(pointer, &value));
     assert!(!changed("/activeDeadlineSeconds", json!(1)));

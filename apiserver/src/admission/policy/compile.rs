@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::{
     admission::{
-        conditions::{self, Condition, compiled},
-        variables::declared,
+        conditions::{self, Condition, compile_expression},
+        variables::declarations,
     },
     cel::{Decl, Program, escape},
 };
@@ -56,7 +56,7 @@ impl Programs {
     /// Compiles the policy, or returns what is invalid in it.
     pub(in crate::admission) fn compile(spec: &Value) -> (Self, Vec<Cause>) {
         let has_params = spec.get("paramKind").is_some_and(Value::is_object);
-        let mut declared = declared(has_params);
+        let mut declared = declarations(has_params);
         let (conditions, mut causes) = conditions::compile(spec, "spec.", &declared);
         let mut programs = Self {
             conditions,
@@ -64,7 +64,8 @@ impl Programs {
         };
         let mut fields: Vec<(String, Decl)> = Vec::new();
         declared.push(("variables", Decl::native(fields.clone())));
-        for (index, variable) in limited(spec, "variables", MAX_VARIABLES, &mut causes).enumerate()
+        for (index, variable) in
+            take_limited(spec, "variables", MAX_VARIABLES, &mut causes).enumerate()
         {
             let (name, source) = (
                 text_or_empty(variable, "/name"),
@@ -82,7 +83,7 @@ impl Programs {
             } else if fields.iter().any(|(known, _)| known == name) {
                 causes.push(Cause::duplicate(field("name"), name));
             }
-            match compiled(source, &declared, &[], "") {
+            match compile_expression(source, &declared, &[], "") {
                 Ok(program) => {
                     fields.push((name.to_owned(), program.decl().clone()));
                     programs.variables.push((name.to_owned(), program));
@@ -100,19 +101,19 @@ impl Programs {
             }
         }
         for (index, validation) in
-            limited(spec, "validations", MAX_VALIDATIONS, &mut causes).enumerate()
+            take_limited(spec, "validations", MAX_VALIDATIONS, &mut causes).enumerate()
         {
             programs
                 .validations
                 .extend(read_validation(validation, index, &declared, &mut causes));
         }
         for (index, annotation) in
-            limited(spec, "auditAnnotations", MAX_ANNOTATIONS, &mut causes).enumerate()
+            take_limited(spec, "auditAnnotations", MAX_ANNOTATIONS, &mut causes).enumerate()
         {
             let source = text_or_empty(annotation, "/valueExpression");
             let field = format!("spec.auditAnnotations[{index}].valueExpression");
             let why = "must evaluate to one of [string null_type]";
-            match compiled(source, &declared, &[Decl::String, Decl::Null], why) {
+            match compile_expression(source, &declared, &[Decl::String, Decl::Null], why) {
                 Ok(program) => {
                     programs
                         .annotations
@@ -129,7 +130,7 @@ impl Programs {
 }
 
 /// The items of a list of the policy; none where there are too many, which is told.
-fn limited<'a>(
+fn take_limited<'a>(
     spec: &'a Value,
     list: &str,
     limit: usize,
@@ -172,7 +173,7 @@ fn read_validation(
         ));
     }
     let message_source = text(validation, "/messageExpression").unwrap_or_default();
-    let message_expression = match compiled(
+    let message_expression = match compile_expression(
         message_source,
         declared,
         &[Decl::String],
@@ -189,7 +190,7 @@ fn read_validation(
             None
         }
     };
-    match compiled(source, declared, &[Decl::Bool], "must evaluate to bool") {
+    match compile_expression(source, declared, &[Decl::Bool], "must evaluate to bool") {
         Ok(program) => Some(Validation {
             expression: source.trim().to_owned(),
             program,

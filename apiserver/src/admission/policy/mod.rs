@@ -54,7 +54,8 @@ pub(super) async fn review(
     api: &Server,
     call: &Call,
     policies: &[Policy],
-    (asked, namespace): (&Attributes, &Arc<Value>),
+    asked: &Attributes,
+    namespace: &Arc<Value>,
 ) -> Result<(), StatusError> {
     let mut denied = Vec::new();
     for policy in policies {
@@ -157,7 +158,7 @@ async fn of_policy<'a>(
                 tracing::info!(target: "audit", policy = name, binding, key, value, "admission policy audit annotation");
             }
             for denial in judgement.denials {
-                denied.extend(acted_on(call, (policy, binding, spec), &asked.kind, denial));
+                denied.extend(acted_on(call, policy, binding, spec, &asked.kind, denial));
             }
             let faults = judgement.annotation_faults.into_iter();
             denied.extend(faults.map(|denial| PolicyDenial {
@@ -173,7 +174,9 @@ async fn of_policy<'a>(
 /// Does what the binding says of a refusal; answers it where it is to be one.
 fn acted_on<'a>(
     call: &Call,
-    (policy, binding, spec): (&'a Policy, &'a str, &Value),
+    policy: &'a Policy,
+    binding: &'a str,
+    spec: &Value,
     kind: &Kind,
     denial: Denial,
 ) -> Option<PolicyDenial<'a>> {

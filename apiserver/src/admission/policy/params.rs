@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::Server;
 use kubeapi::{
-    object::{conversion::served, text, text_or_empty},
+    object::{conversion::convert_served, text, text_or_empty},
     registry::Kind,
     selector::Selection,
 };
@@ -60,7 +60,7 @@ pub(super) async fn collect(
         (true, namespace) => namespace,
     };
     let found = match (text_or_empty(param_ref, "/name"), param_ref.get("selector")) {
-        ("", Some(selector)) => selected(api, kind, namespace, selector).await?,
+        ("", Some(selector)) => select(api, kind, namespace, selector).await?,
         ("", None) => return Err("one of name or selector must be provided".into()),
         (_, Some(_)) => {
             return Err("paramRef.name and paramRef.selector are mutually exclusive".into());
@@ -70,7 +70,8 @@ pub(super) async fn collect(
             let found = Store::get(&**api.store(), &key)
                 .await
                 .map_err(|error| error.to_string())?;
-            let found = found.map(|found| served(kind, found).and_then(|found| found.value()));
+            let found =
+                found.map(|found| convert_served(kind, found).and_then(|found| found.value()));
             found
                 .transpose()
                 .map_err(|error| error.to_string())?
@@ -86,7 +87,7 @@ pub(super) async fn collect(
     Ok(found)
 }
 
-async fn selected(
+async fn select(
     api: &Server,
     kind: &Kind,
     namespace: &str,
@@ -106,7 +107,7 @@ async fn selected(
         .map_err(|error| error.to_string())?;
     let mut found = Vec::new();
     for object in page.items {
-        let value = served(kind, object)
+        let value = convert_served(kind, object)
             .and_then(|object| object.value())
             .map_err(|error| error.to_string())?;
         if selection.matches(&value) {

@@ -47,7 +47,7 @@ pub(super) async fn find(api: &Server, client: &Value, seconds: u64) -> Result<E
             let path = text_or_empty(service, "/path").trim_start_matches('/');
             let url = Url::parse(&format!("https://{name}.{namespace}.svc:{port}/{path}"))
                 .map_err(|error| error.to_string())?;
-            (url, Some(addresses(api, (namespace, name), port).await?))
+            (url, Some(addresses(api, namespace, name, port).await?))
         }
         (None, None) => return Err("clientConfig names neither url nor service".to_owned()),
     };
@@ -66,7 +66,8 @@ pub(super) async fn find(api: &Server, client: &Value, seconds: u64) -> Result<E
 /// The ready addresses behind a port of a service.
 async fn addresses(
     api: &Server,
-    (namespace, name): (&str, &str),
+    namespace: &str,
+    name: &str,
     port: u64,
 ) -> Result<Vec<SocketAddr>, String> {
     let key = Key::new(Resource::new("", "services"), namespace, name);

@@ -34,10 +34,11 @@ enum WebhookError {
 }
 
 /// Returns the request in the version that this webhook wants; `None` where it does not match.
-async fn concerned(
+async fn matching_attributes(
     api: &Server,
     webhook: &Webhook,
-    (asked, namespace): (&Attributes, &Arc<Value>),
+    asked: &Attributes,
+    namespace: &Arc<Value>,
 ) -> Result<Option<Attributes>, StatusError> {
     let registry = api.registry();
     let place = (
@@ -75,7 +76,8 @@ impl Webhook {
         &self,
         api: &Server,
         call: &Call,
-        (seen, asked): (&Attributes, &Attributes),
+        seen: &Attributes,
+        asked: &Attributes,
         mutates: bool,
     ) -> Result<AdmissionResponse, WebhookError> {
         if asked.dry_run
@@ -144,7 +146,7 @@ impl Webhook {
     }
 
     /// What comes of a refusal: nothing, where the webhook could not be asked and that does not matter.
-    fn refused(&self, refused: WebhookError) -> Result<(), StatusError> {
+    fn handle_refusal(&self, refused: WebhookError) -> Result<(), StatusError> {
         match refused {
             WebhookError::Denied(error) => Err(error),
             WebhookError::Failed(why) if self.fails_open() => {
@@ -168,18 +170,19 @@ pub(super) async fn validate(
     api: &Server,
     call: &Call,
     webhooks: &[Webhook],
-    (asked, namespace): (&Attributes, &Arc<Value>),
+    asked: &Attributes,
+    namespace: &Arc<Value>,
 ) -> Result<(), StatusError> {
     let mut concerned_ones = Vec::new();
     for webhook in webhooks {
-        if let Some(seen) = concerned(api, webhook, (asked, namespace)).await? {
+        if let Some(seen) = matching_attributes(api, webhook, asked, namespace).await? {
             concerned_ones.push((webhook, seen));
         }
     }
     let answers = concerned_ones.iter().map(|(webhook, seen)| async move {
-        match webhook.call_webhook(api, call, (seen, asked), false).await {
+        match webhook.call_webhook(api, call, seen, asked, false).await {
             Ok(_) => Ok(()),
-            Err(refused) => webhook.refused(refused),
+            Err(refused) => webhook.handle_refusal(refused),
         }
     });
     join_all(answers).await.into_iter().collect()
@@ -191,11 +194,12 @@ pub(super) async fn mutate(
     api: &Server,
     call: &Call,
     webhooks: &[Webhook],
-    (mut asked, namespace): (Attributes, &Arc<Value>),
+    mut asked: Attributes,
+    namespace: &Arc<Value>,
 ) -> Result<Value, StatusError> {
     let mut seen_last: Vec<(usize, Arc<Value>)> = Vec::new();
     for (index, webhook) in webhooks.iter().enumerate() {
-        if let Some(object) = changed(api, call, webhook, (&asked, namespace)).await? {
+        if let Some(object) = call_mutating(api, call, webhook, &asked, namespace).await? {
             asked.object = object;
             seen_last.push((index, Arc::clone(&asked.object)));
         }
@@ -206,7 +210,7 @@ pub(super) async fn mutate(
         };
         if webhook.is_asked_again()
             && last != asked.object
-            && let Some(object) = changed(api, call, webhook, (&asked, namespace)).await?
+            && let Some(object) = call_mutating(api, call, webhook, &asked, namespace).await?
         {
             asked.object = object;
         }
@@ -215,19 +219,20 @@ pub(super) async fn mutate(
 }
 
 /// What the webhook makes of the object; `None` where it was not asked.
-async fn changed(
+async fn call_mutating(
     api: &Server,
     call: &Call,
     webhook: &Webhook,
-    (asked, namespace): (&Attributes, &Arc<Value>),
+    asked: &Attributes,
+    namespace: &Arc<Value>,
 ) -> Result<Option<Arc<Value>>, StatusError> {
-    let Some(seen) = concerned(api, webhook, (asked, namespace)).await? else {
+    let Some(seen) = matching_attributes(api, webhook, asked, namespace).await? else {
         return Ok(None);
     };
-    let answer = match webhook.call_webhook(api, call, (&seen, asked), true).await {
+    let answer = match webhook.call_webhook(api, call, &seen, asked, true).await {
         Ok(answer) => answer,
         Err(refused) => {
-            webhook.refused(refused)?;
+            webhook.handle_refusal(refused)?;
             return Ok(None);
         }
     };

@@ -104,7 +104,7 @@ async fn ask(call: &WebhookCall, url: &Url, body: Option<Bytes>) -> Result<Answe
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| error.to_string())?;
-    let _connection = driven(connection);
+    let _connection = spawn_connection(connection);
     let path = match url.query() {
         Some(query) => format!("{}?{query}", url.path()),
         None => url.path().to_owned(),
@@ -187,7 +187,7 @@ async fn open(
 }
 
 /// The connection runs until the guard goes.
-fn driven<F>(connection: F) -> DropGuard
+fn spawn_connection<F>(connection: F) -> DropGuard
 where
     F: Future + Send + 'static,
     F::Output: Send,
@@ -298,7 +298,7 @@ mod tests {
             let address = listener.local_addr().unwrap();
             let seen = Arc::new(Mutex::new(Vec::new()));
             let noted = Arc::clone(&seen);
-            let stop = driven(async move {
+            let stop = spawn_connection(async move {
                 loop {
                     let Ok((stream, _)) = listener.accept().await else {
                         continue;

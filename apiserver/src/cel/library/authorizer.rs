@@ -36,7 +36,7 @@ pub(super) fn call<'a>(
         return Some(no_overload());
     };
     Some(match &**check {
-        Check::Asking(who, stage, question) => ask(name, (who, *stage, question), &texts, context),
+        Check::Asking(who, stage, question) => ask(name, who, *stage, question, &texts, context),
         Check::Answered(answer) => match (name, texts.as_slice()) {
             ("allowed", []) => Ok(Val::Bool(matches!(answer, Ok(Some(_))))),
             ("reason", []) => Ok(Val::text(
@@ -57,14 +57,16 @@ pub(super) fn call<'a>(
 
 fn ask<'a>(
     name: &str,
-    (who, stage, question): (&Arc<dyn Authorize>, Stage, &AuthorizationAttributes),
+    who: &Arc<dyn Authorize>,
+    stage: Stage,
+    question: &AuthorizationAttributes,
     texts: &[&str],
     context: &mut Context<'_>,
 ) -> Evaluated<'a> {
     let mut question = question.clone();
     let stage = match (stage, name, texts) {
         (Stage::Authorizer, "path", [path]) if path.trim().is_empty() => {
-            return EvalError::failed("path must not be empty");
+            return EvalError::fail("path must not be empty");
         }
         (Stage::Authorizer, "path", [path]) => {
             question.path = Some((*path).to_owned());
@@ -75,19 +77,19 @@ fn ask<'a>(
             Stage::Group
         }
         (Stage::Authorizer, "serviceAccount", [_, name]) if !dns_subdomain(name).is_empty() => {
-            return EvalError::failed("Invalid service account name");
+            return EvalError::fail("Invalid service account name");
         }
         (Stage::Authorizer, "serviceAccount", [namespace, _])
             if !dns_label(namespace).is_empty() =>
         {
-            return EvalError::failed("Invalid service account namespace");
+            return EvalError::fail("Invalid service account namespace");
         }
         (Stage::Authorizer, "serviceAccount", [namespace, name]) => {
             question.account = Some(((*namespace).to_owned(), (*name).to_owned()));
             Stage::Authorizer
         }
         (Stage::Group, "resource", [resource]) if resource.trim().is_empty() => {
-            return EvalError::failed("resource must not be empty");
+            return EvalError::fail("resource must not be empty");
         }
         (Stage::Group, "resource", [resource]) => {
             question.resource = (*resource).to_owned();

@@ -14,5 +14,5 @@ pub(in crate::cel) struct Context<'b> {
 
 /// Returns the error for arguments that no overload takes.
 pub(in crate::cel) fn no_overload<'a>() -> Evaluated<'a> {
-    EvalError::failed("no such overload")
+    EvalError::fail("no such overload")
 }

@@ -26,7 +26,7 @@ pub(super) fn call<'a>(
             Val::String(text) => match &**text {
                 "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Val::Bool(true)),
                 "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Val::Bool(false)),
-                _ => EvalError::failed("type conversion error from 'string' to 'bool'"),
+                _ => EvalError::fail("type conversion error from 'string' to 'bool'"),
             },
             _ => no_overload(),
         },
@@ -39,7 +39,7 @@ pub(super) fn call<'a>(
                 .spend_bytes(text.len())
                 .map(|()| Val::text(text)),
             None if matches!(arg, Val::Bytes(_)) => {
-                EvalError::failed("invalid UTF-8 in bytes, cannot convert to string")
+                EvalError::fail("invalid UTF-8 in bytes, cannot convert to string")
             }
             None => no_overload(),
         },
@@ -54,17 +54,17 @@ pub(super) fn call<'a>(
         "timestamp" => match arg {
             Val::Timestamp(_) => Ok(arg.clone()),
             Val::String(text) => {
-                Moment::parse(text).map_or_else(EvalError::failed, |time| Ok(Val::Timestamp(time)))
+                Moment::parse(text).map_or_else(EvalError::fail, |time| Ok(Val::Timestamp(time)))
             }
             Val::Int(seconds) => Moment::from_seconds(*seconds)
-                .map_or_else(EvalError::failed, |time| Ok(Val::Timestamp(time))),
+                .map_or_else(EvalError::fail, |time| Ok(Val::Timestamp(time))),
             _ => no_overload(),
         },
         "duration" => match arg {
             Val::Duration(_) => Ok(arg.clone()),
             Val::String(text) => go_duration::parse(text).map_or_else(
                 || {
-                    EvalError::failed(
+                    EvalError::fail(
                         "type conversion error from 'string' to 'google.protobuf.Duration'",
                     )
                 },
@@ -83,7 +83,7 @@ pub(super) fn call<'a>(
 )]
 fn int<'a>(arg: &Val<'a>) -> Evaluated<'a> {
     const UPPER_BOUND: f64 = 9_223_372_036_854_775_808.0;
-    let overflow = || EvalError::failed("integer overflow");
+    let overflow = || EvalError::fail("integer overflow");
     match arg {
         Val::Int(_) => Ok(arg.clone()),
         Val::Uint(number) => {
@@ -94,7 +94,7 @@ fn int<'a>(arg: &Val<'a>) -> Evaluated<'a> {
         }
         Val::Double(_) => overflow(),
         Val::String(text) => text.parse().map_or_else(
-            |_| EvalError::failed("type conversion error from 'string' to 'int'"),
+            |_| EvalError::fail("type conversion error from 'string' to 'int'"),
             |number| Ok(Val::Int(number)),
         ),
         Val::Timestamp(time) => Ok(Val::Int(time.as_seconds())),
@@ -110,7 +110,7 @@ fn int<'a>(arg: &Val<'a>) -> Evaluated<'a> {
 )]
 fn uint<'a>(arg: &Val<'a>) -> Evaluated<'a> {
     const UPPER_BOUND: f64 = 18_446_744_073_709_551_616.0;
-    let overflow = || EvalError::failed("unsigned integer overflow");
+    let overflow = || EvalError::fail("unsigned integer overflow");
     match arg {
         Val::Uint(_) => Ok(arg.clone()),
         Val::Int(number) => {
@@ -125,7 +125,7 @@ fn uint<'a>(arg: &Val<'a>) -> Evaluated<'a> {
             .ok()
             .filter(|_| !text.starts_with('+'))
             .map_or_else(
-                || EvalError::failed("type conversion error from 'string' to 'uint'"),
+                || EvalError::fail("type conversion error from 'string' to 'uint'"),
                 |number| Ok(Val::Uint(number)),
             ),
         _ => no_overload(),
@@ -139,7 +139,7 @@ fn double<'a>(arg: &Val<'a>) -> Evaluated<'a> {
         Val::Int(number) => Ok(Val::Double(*number as f64)),
         Val::Uint(number) => Ok(Val::Double(*number as f64)),
         Val::String(text) => text.parse().map_or_else(
-            |_| EvalError::failed("type conversion error from 'string' to 'double'"),
+            |_| EvalError::fail("type conversion error from 'string' to 'double'"),
             |number| Ok(Val::Double(number)),
         ),
         _ => no_overload(),

@@ -4,7 +4,7 @@ use super::{context::Context, convert, quote::go_quoted};
 use crate::cel::{
     decl::Decl,
     error::{EvalError, Evaluated},
-    value::{Key, List, Val},
+    value::{List, MapKey, Val},
 };
 
 /// The most digits after the point, or the greatest width.
@@ -151,21 +151,21 @@ fn clause_of(clause: char, precision: Option<usize>, arg: &Val<'_>) -> Result<St
         ('s', arg) => text(arg)?,
         ('d', Val::Int(number)) => number.to_string(),
         ('d', Val::Uint(number)) => number.to_string(),
-        ('f', Val::Double(number)) => fixed(*number, precision.unwrap_or(PRECISION)),
+        ('f', Val::Double(number)) => format_fixed(*number, precision.unwrap_or(PRECISION)),
         ('e', Val::Double(number)) => scientific(*number, precision.unwrap_or(PRECISION)),
         ('f' | 'e', Val::String(text)) if matches!(&**text, "NaN" | "Infinity" | "-Infinity") => {
-            fixed(text.parse().unwrap_or(f64::NAN), PRECISION)
+            format_fixed(text.parse().unwrap_or(f64::NAN), PRECISION)
         }
-        ('b', Val::Int(number)) => signed(*number, |number| format!("{number:b}")),
+        ('b', Val::Int(number)) => format_signed(*number, |number| format!("{number:b}")),
         ('b', Val::Uint(number)) => format!("{number:b}"),
         ('b', Val::Bool(value)) => u8::from(*value).to_string(),
-        ('x', Val::Int(number)) => signed(*number, |number| format!("{number:x}")),
-        ('X', Val::Int(number)) => signed(*number, |number| format!("{number:X}")),
+        ('x', Val::Int(number)) => format_signed(*number, |number| format!("{number:x}")),
+        ('X', Val::Int(number)) => format_signed(*number, |number| format!("{number:X}")),
         ('x', Val::Uint(number)) => format!("{number:x}"),
         ('X', Val::Uint(number)) => format!("{number:X}"),
         ('x' | 'X', Val::String(text)) => hex(text.as_bytes(), clause == 'X'),
         ('x' | 'X', Val::Bytes(bytes)) => hex(bytes, clause == 'X'),
-        ('o', Val::Int(number)) => signed(*number, |number| format!("{number:o}")),
+        ('o', Val::Int(number)) => format_signed(*number, |number| format!("{number:o}")),
         ('o', Val::Uint(number)) => format!("{number:o}"),
         _ => return Err(refusal(clause, arg.type_name())),
     })
@@ -185,7 +185,7 @@ fn hex(bytes: &[u8], upper: bool) -> String {
         .collect()
 }
 
-fn signed(number: i64, write: impl FnOnce(u64) -> String) -> String {
+fn format_signed(number: i64, write: impl FnOnce(u64) -> String) -> String {
     let sign = if number < 0 { "-" } else { "" };
     format!("{sign}{}", write(number.unsigned_abs()))
 }
@@ -201,7 +201,7 @@ fn not_finite(number: f64) -> Option<&'static str> {
 }
 
 /// With a comma after each three digits before the point.
-fn fixed(number: f64, precision: usize) -> String {
+fn format_fixed(number: f64, precision: usize) -> String {
     if let Some(text) = not_finite(number) {
         return text.to_owned();
     }
@@ -271,7 +271,7 @@ fn element(arg: &Val<'_>) -> Result<String, String> {
         }
         Val::Map(map) => {
             let entry = |(key, value): (Val<'_>, Val<'_>)| {
-                if Key::of(&key).is_none() || matches!(key, Val::Double(_)) {
+                if MapKey::of(&key).is_none() || matches!(key, Val::Double(_)) {
                     return Err(format!(
                         "no formatting function for map key of type {}",
                         key.type_name()

@@ -80,7 +80,7 @@ fn extreme<'a>(
 ) -> Evaluated<'a> {
     let mut items = items(list, context)?.into_iter();
     let Some(mut best) = items.next() else {
-        return EvalError::failed(format!("{name} called on empty list"));
+        return EvalError::fail(format!("{name} called on empty list"));
     };
     for item in items {
         match item.compare(&best) {

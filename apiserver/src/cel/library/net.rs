@@ -6,7 +6,7 @@ use super::context::Context;
 use crate::{
     cel::{
         error::{EvalError, Evaluated},
-        value::{Key, Text, Val},
+        value::{MapKey, Text, Val},
     },
     go_ip,
     go_url::{self, Url},
@@ -23,7 +23,7 @@ pub(super) fn call<'a>(
         [Val::Url(url)] if name == "getQuery" => Some(query(url, context)),
         [Val::Url(url)] => of_url(name, url),
         [Val::Ip(address)] => of_address(name, *address),
-        [Val::Cidr(address, bits), rest @ ..] => of_network(name, (*address, *bits), rest),
+        [Val::Cidr(address, bits), rest @ ..] => of_network(name, *address, *bits, rest),
         _ => None,
     }
 }
@@ -111,10 +111,10 @@ fn of_url<'a>(name: &str, url: &Url) -> Option<Evaluated<'a>> {
 /// Returns the query parameters; each is paid for as a list of its own.
 fn query<'a>(url: &Url, context: &mut Context<'_>) -> Evaluated<'a> {
     context.budget.spend(4 * url.pairs() as u64)?;
-    let mut query = BTreeMap::<Key<'a>, Vec<Val<'a>>>::new();
+    let mut query = BTreeMap::<MapKey<'a>, Vec<Val<'a>>>::new();
     for (key, value) in url.query_pairs() {
         query
-            .entry(Key::String(Text::Computed(key.into())))
+            .entry(MapKey::String(Text::Computed(key.into())))
             .or_default()
             .push(Val::text(value));
     }
@@ -153,15 +153,11 @@ fn of_address<'a>(name: &str, address: IpAddr) -> Option<Evaluated<'a>> {
     }))
 }
 
-fn of_network<'a>(
-    name: &str,
-    (own, bits): (IpAddr, u8),
-    rest: &[Val<'a>],
-) -> Option<Evaluated<'a>> {
+fn of_network<'a>(name: &str, own: IpAddr, bits: u8, rest: &[Val<'a>]) -> Option<Evaluated<'a>> {
     let contains = |address: IpAddr, least: u8| {
         address.is_ipv4() == own.is_ipv4()
             && least >= bits
-            && masked(address, bits) == masked(own, bits)
+            && mask(address, bits) == mask(own, bits)
     };
     Some(match (name, rest) {
         ("containsIP", [Val::Ip(other)]) => Ok(Val::Bool(contains(*other, u8::MAX))),
@@ -173,13 +169,13 @@ fn of_network<'a>(
             .map(|(other, least)| Val::Bool(contains(other, least)))
             .map_err(EvalError::Failed),
         ("ip", []) => Ok(Val::Ip(own)),
-        ("masked", []) => Ok(Val::Cidr(masked(own, bits), bits)),
+        ("masked", []) => Ok(Val::Cidr(mask(own, bits), bits)),
         ("prefixLength", []) => Ok(Val::Int(bits.into())),
         _ => return None,
     })
 }
 
-fn masked(address: IpAddr, bits: u8) -> IpAddr {
+fn mask(address: IpAddr, bits: u8) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
             let mask = u32::MAX

@@ -11,7 +11,7 @@ use super::{
 use crate::cel::{
     error::{EvalError, Evaluated},
     moment::Moment,
-    value::{Key, Map, Val},
+    value::{Map, MapKey, Val},
 };
 
 /// Evaluates an operator.
@@ -39,7 +39,7 @@ pub(super) fn call<'a>(
             let Some(order) = one.compare(two) else {
                 let has_nan = is_nan(one) || is_nan(two);
                 return Some(if has_nan {
-                    EvalError::failed("NaN values cannot be ordered")
+                    EvalError::fail("NaN values cannot be ordered")
                 } else {
                     no_overload()
                 });
@@ -53,28 +53,26 @@ pub(super) fn call<'a>(
         }
         ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [one, two]) => arithmetic(name, one, two, context),
         ("@in", [wanted, container]) => contains(wanted, container, context),
-        ("_[_]", [container, index]) => indexed(container, index),
+        ("_[_]", [container, index]) => element_at(container, index),
         ("_[?_]", [container, index]) => Ok(optional_index(container, index)),
         ("@insert", [Val::Map(map), key, value]) => {
-            inserted(map, vec![(key.clone(), value.clone())], context)
+            insert(map, vec![(key.clone(), value.clone())], context)
         }
-        ("@insert_all", [Val::Map(map), Val::Map(added)]) => {
-            inserted(map, added.entries(), context)
-        }
+        ("@insert_all", [Val::Map(map), Val::Map(added)]) => insert(map, added.entries(), context),
         _ => return None,
     })
 }
 
 fn whole<'a>(value: Option<i64>) -> Evaluated<'a> {
     value.map_or_else(
-        || EvalError::failed("integer overflow"),
+        || EvalError::fail("integer overflow"),
         |value| Ok(Val::Int(value)),
     )
 }
 
 fn natural<'a>(value: Option<u64>) -> Evaluated<'a> {
     value.map_or_else(
-        || EvalError::failed("unsigned integer overflow"),
+        || EvalError::fail("unsigned integer overflow"),
         |value| Ok(Val::Uint(value)),
     )
 }
@@ -87,10 +85,10 @@ fn arithmetic<'a>(
 ) -> Evaluated<'a> {
     match (name, one, two) {
         ("_/_", Val::Int(_), Val::Int(0)) | ("_/_", Val::Uint(_), Val::Uint(0)) => {
-            EvalError::failed("division by zero")
+            EvalError::fail("division by zero")
         }
         ("_%_", Val::Int(_), Val::Int(0)) | ("_%_", Val::Uint(_), Val::Uint(0)) => {
-            EvalError::failed("modulus by zero")
+            EvalError::fail("modulus by zero")
         }
         (name, Val::Int(one), Val::Int(two)) => whole(match name {
             "_+_" => one.checked_add(*two),
@@ -131,14 +129,14 @@ fn arithmetic<'a>(
 }
 
 fn timestamp<'a>(time: Result<Moment, &'static str>) -> Evaluated<'a> {
-    time.map_or_else(EvalError::failed, |time| Ok(Val::Timestamp(time)))
+    time.map_or_else(EvalError::fail, |time| Ok(Val::Timestamp(time)))
 }
 
 fn span<'a>(span: Option<SignedDuration>) -> Evaluated<'a> {
     // as long as can be counted in nanoseconds
     let span = span.filter(|span| i64::try_from(span.as_nanos()).is_ok());
     span.map_or_else(
-        || EvalError::failed("duration overflow"),
+        || EvalError::fail("duration overflow"),
         |span| Ok(Val::Duration(span)),
     )
 }
@@ -153,28 +151,28 @@ fn contains<'a>(wanted: &Val<'a>, container: &Val<'a>, context: &mut Context<'_>
 
 /// Returns the list index that a number stands for, if it is one.
 fn position(index: &Val<'_>) -> Option<usize> {
-    match Key::of(index)? {
-        Key::Number(number) => usize::try_from(number).ok(),
+    match MapKey::of(index)? {
+        MapKey::Number(number) => usize::try_from(number).ok(),
         _ => None,
     }
 }
 
-fn indexed<'a>(container: &Val<'a>, index: &Val<'a>) -> Evaluated<'a> {
+fn element_at<'a>(container: &Val<'a>, index: &Val<'a>) -> Evaluated<'a> {
     match container {
         Val::List(list) => match position(index).and_then(|position| list.get(position)) {
             Some(item) => Ok(item),
-            None => EvalError::failed(format!("index out of bounds: {}", shown(index))),
+            None => EvalError::fail(format!("index out of bounds: {}", format_key(index))),
         },
         Val::Map(map) => match map.get(index) {
             Some(value) => Ok(value),
-            None => EvalError::failed(format!("no such key: {}", shown(index))),
+            None => EvalError::fail(format!("no such key: {}", format_key(index))),
         },
         Val::Optional(_) => Ok(optional_index(container, index)),
         _ => no_overload(),
     }
 }
 
-fn shown(key: &Val<'_>) -> String {
+fn format_key(key: &Val<'_>) -> String {
     match key {
         Val::String(text) => text.to_string(),
         Val::Int(number) => number.to_string(),
@@ -193,7 +191,7 @@ fn optional_index<'a>(container: &Val<'a>, index: &Val<'a>) -> Val<'a> {
     }
 }
 
-fn inserted<'a>(
+fn insert<'a>(
     map: &Map<'a>,
     added: Vec<(Val<'a>, Val<'a>)>,
     context: &mut Context<'_>,
@@ -201,11 +199,11 @@ fn inserted<'a>(
     context.budget.spend((map.len() + added.len()) as u64)?;
     let mut result = std::collections::BTreeMap::new();
     for (key, value) in map.entries().into_iter().chain(added) {
-        let Some(key) = Key::of(&key) else {
-            return EvalError::failed("unsupported key type");
+        let Some(key) = MapKey::of(&key) else {
+            return EvalError::fail("unsupported key type");
         };
         if result.insert(key, value).is_some() {
-            return EvalError::failed("insert failed: key already exists");
+            return EvalError::fail("insert failed: key already exists");
         }
     }
     Ok(Val::map(result))

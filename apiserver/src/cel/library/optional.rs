@@ -22,7 +22,7 @@ pub(super) fn call<'a>(
             };
             Ok(Val::optional(index.and_then(|index| list.get(index))))
         }
-        ("optional.unwrap" | "unwrapOpt", [Val::List(list)]) => unwrapped(list, context),
+        ("optional.unwrap" | "unwrapOpt", [Val::List(list)]) => unwrap_optionals(list, context),
         ("optional.none", []) => Ok(Val::Optional(None)),
         ("optional.ofNonZeroValue", [value]) => Ok(Val::optional(
             Some(value).filter(|value| !is_zero(value)).cloned(),
@@ -30,7 +30,7 @@ pub(super) fn call<'a>(
         ("hasValue", [Val::Optional(value)]) => Ok(Val::Bool(value.is_some())),
         ("value", [Val::Optional(value)]) => match value {
             Some(value) => Ok(value.part().clone()),
-            None => EvalError::failed("optional.none() dereference"),
+            None => EvalError::fail("optional.none() dereference"),
         },
         ("or", [first @ Val::Optional(value), second]) => Ok(if value.is_some() {
             first.clone()
@@ -45,13 +45,13 @@ pub(super) fn call<'a>(
 }
 
 /// Returns the values of those that have one.
-fn unwrapped<'a>(list: &List<'a>, context: &mut Context<'_>) -> Evaluated<'a> {
+fn unwrap_optionals<'a>(list: &List<'a>, context: &mut Context<'_>) -> Evaluated<'a> {
     let mut values = Vec::new();
     for item in items(list, context)? {
         match item {
             Val::Optional(value) => values.extend(value.map(|value| value.part().clone())),
             other => {
-                return EvalError::failed(format!(
+                return EvalError::fail(format!(
                     "value of type {} is not optional",
                     other.type_name()
                 ));

@@ -29,7 +29,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Opt
         ("isInteger", []) => Ok(Val::Bool(own.as_whole().is_some())),
         ("asInteger", []) => match own.as_whole() {
             Some(number) => Ok(Val::Int(number)),
-            None => EvalError::failed("cannot convert value to integer"),
+            None => EvalError::fail("cannot convert value to integer"),
         },
         ("asApproximateFloat", []) => Ok(Val::Double(own.ratio(Quantity::ONE))),
         ("sign", []) => Ok(Val::Int(order(own.cmp(&Quantity::ZERO)))),

@@ -1,16 +1,16 @@
 //! Texts in quotation marks.
 
 /// Returns a text as `strings.quote` writes it.
-pub(super) fn quoted(text: &str) -> String {
-    written(text, |_| false)
+pub(super) fn quote(text: &str) -> String {
+    write_quoted(text, |_| false)
 }
 
 /// Returns a text as Go writes it (`%q`).
 pub(super) fn go_quoted(text: &str) -> String {
-    written(text, char::is_control)
+    write_quoted(text, char::is_control)
 }
 
-fn written(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
+fn write_quoted(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     let mut written = String::with_capacity(text.len() + 2);
     written.push('"');
     for char in text.chars() {

@@ -18,15 +18,15 @@ pub(super) fn call<'a>(
 ) -> Option<Evaluated<'a>> {
     let made = match (name, args) {
         ("slice", [Val::List(list), Val::Int(start), Val::Int(end)]) => {
-            slice(list, (*start, *end), context)
+            slice(list, *start, *end, context)
         }
-        ("flatten", [Val::List(list)]) => flattened(list, 1, context),
+        ("flatten", [Val::List(list)]) => flatten(list, 1, context),
         ("flatten", [Val::List(list), Val::Int(depth)]) => match usize::try_from(*depth) {
-            Ok(depth) => flattened(list, depth, context),
-            Err(_) => EvalError::failed("level must be non-negative"),
+            Ok(depth) => flatten(list, depth, context),
+            Err(_) => EvalError::fail("level must be non-negative"),
         },
-        ("sort", [Val::List(list)]) => sorted(list, list, context),
-        (SORT_BY, [Val::List(list), Val::List(keys)]) => sorted(list, keys, context),
+        ("sort", [Val::List(list)]) => sort(list, list, context),
+        (SORT_BY, [Val::List(list), Val::List(keys)]) => sort(list, keys, context),
         ("reverse", [Val::List(list)]) => {
             items(list, context).map(|items| items.into_iter().rev().collect())
         }
@@ -45,10 +45,11 @@ pub(super) fn call<'a>(
 
 fn slice<'a>(
     list: &List<'a>,
-    (start, end): (i64, i64),
+    start: i64,
+    end: i64,
     context: &mut Context<'_>,
 ) -> Result<Vec<Val<'a>>, EvalError> {
-    let failed = |why: &str| EvalError::failed(format!("cannot slice({start}, {end}), {why}"));
+    let failed = |why: &str| EvalError::fail(format!("cannot slice({start}, {end}), {why}"));
     let (Ok(from), Ok(to)) = (usize::try_from(start), usize::try_from(end)) else {
         return failed("negative indexes not supported");
     };
@@ -63,7 +64,7 @@ fn slice<'a>(
 }
 
 /// The items of the list and of lists in it, down to a depth.
-fn flattened<'a>(
+fn flatten<'a>(
     list: &List<'a>,
     depth: usize,
     context: &mut Context<'_>,
@@ -72,14 +73,14 @@ fn flattened<'a>(
     for item in list.iter() {
         context.budget.spend(1)?;
         match item {
-            Val::List(inner) if depth > 0 => made.extend(flattened(&inner, depth - 1, context)?),
+            Val::List(inner) if depth > 0 => made.extend(flatten(&inner, depth - 1, context)?),
             item => made.push(item),
         }
     }
     Ok(made)
 }
 
-fn sorted<'a>(
+fn sort<'a>(
     list: &List<'a>,
     keys: &List<'a>,
     context: &mut Context<'_>,
@@ -87,7 +88,7 @@ fn sorted<'a>(
     if list.len() != keys.len() {
         let why =
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list";
-        return EvalError::failed(format!(
+        return EvalError::fail(format!(
             "{why}, but got {} and {} elements respectively",
             list.len(),
             keys.len()
@@ -102,13 +103,13 @@ fn sorted<'a>(
         return Ok(Vec::new());
     };
     if first.compare(first).is_none() {
-        return EvalError::failed("list elements must be comparable");
+        return EvalError::fail("list elements must be comparable");
     }
     if pairs
         .iter()
         .any(|(key, _)| key.type_name() != first.type_name())
     {
-        return EvalError::failed("list elements must have the same type");
+        return EvalError::fail("list elements must have the same type");
     }
     pairs.sort_by(|(one, _), (two, _)| one.compare(two).unwrap_or(std::cmp::Ordering::Equal));
     Ok(pairs.into_iter().map(|(_, item)| item).collect())

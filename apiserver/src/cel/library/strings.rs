@@ -1,6 +1,6 @@
 //! Functions of strings, whose indexes count characters.
 
-use super::{context::Context, format, quote::quoted};
+use super::{context::Context, format, quote::quote};
 use crate::cel::{
     error::{EvalError, Evaluated},
     value::{List, Text, Val},
@@ -58,7 +58,7 @@ pub(super) fn call<'a>(
         ("substring", [Val::Int(from)]) => substring(text, *from, None),
         ("substring", [Val::Int(from), Val::Int(to)]) => substring(text, *from, Some(*to)),
         ("format", [Val::List(list)]) => format::format(text, list, context),
-        ("strings.quote", []) => Ok(Val::text(quoted(text))),
+        ("strings.quote", []) => Ok(Val::text(quote(text))),
         _ => return None,
     })
 }
@@ -67,7 +67,7 @@ fn join<'a>(list: &List<'a>, separator: &str, context: &mut Context<'_>) -> Eval
     let mut joined = String::new();
     for (index, item) in list.iter().enumerate() {
         let Val::String(text) = item else {
-            return EvalError::failed(format!("join: invalid input: {}", item.type_name()));
+            return EvalError::fail(format!("join: invalid input: {}", item.type_name()));
         };
         context.budget.spend_bytes(text.len() + separator.len())?;
         if index > 0 {
@@ -103,7 +103,7 @@ fn illegal(error: EvalError) -> EvalError {
 }
 
 fn out_of_range<T>(index: i64) -> Result<T, EvalError> {
-    EvalError::failed(format!("index out of range: {index}"))
+    EvalError::fail(format!("index out of range: {index}"))
 }
 
 fn char_at<'a>(text: &str, at: i64) -> Evaluated<'a> {
@@ -212,7 +212,7 @@ fn split<'a>(text: &str, separator: &str, limit: i64, context: &mut Context<'_>)
 fn substring<'a>(text: &Text<'a>, from: i64, to: Option<i64>) -> Evaluated<'a> {
     let length = text.chars().count();
     if let Some(to) = to.filter(|to| from > *to) {
-        return EvalError::failed(format!("invalid substring range. start: {from}, end: {to}"));
+        return EvalError::fail(format!("invalid substring range. start: {from}, end: {to}"));
     }
     let (Ok(start), Ok(end)) = (
         usize::try_from(from),

@@ -26,7 +26,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], _: &mut Context<'_>) -> Opt
         [Val::Timestamp(moment)] => part(name, moment.utc()),
         [Val::Timestamp(moment), Val::String(zone)] => match moment.within(zone) {
             Ok(local) => part(name, local),
-            Err(why) => EvalError::failed(why),
+            Err(why) => EvalError::fail(why),
         },
         _ => return None,
     })

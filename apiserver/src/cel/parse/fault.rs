@@ -26,7 +26,7 @@ impl Fault {
 }
 
 /// Formats faults with their places, as cel-go does: in the order of their places.
-pub(crate) fn located(source: &str, mut faults: Vec<Fault>) -> String {
+pub(crate) fn format_faults(source: &str, mut faults: Vec<Fault>) -> String {
     faults.sort_by_key(|fault| fault.place);
     faults.truncate(MAX_FAULTS);
     let shown = faults.into_iter().map(|Fault { place, what }| {

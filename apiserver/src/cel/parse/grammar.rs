@@ -88,7 +88,7 @@ impl Parser<'_> {
             terms.push(term(self)?);
             ids.push(self.places.add(operator.start));
         }
-        balanced(name, &mut terms.into_iter(), &ids)
+        balance(name, &mut terms.into_iter(), &ids)
     }
 
     /// Operands with operators between them that bind more tightly than `precedence`.
@@ -155,7 +155,7 @@ impl Parser<'_> {
                 if !is_optional {
                     expected.push(TokenKind::Question);
                 }
-                return self.unexpected(expected);
+                return self.report_unexpected(expected);
             }
         }
         let name = self.text(token).to_owned();
@@ -231,7 +231,7 @@ impl Parser<'_> {
             }
             TokenKind::OpenBracket => self.list(),
             TokenKind::OpenBrace => self.map(),
-            TokenKind::Dot | TokenKind::Identifier => self.named(),
+            TokenKind::Dot | TokenKind::Identifier => self.parse_name(),
             TokenKind::Minus if self.is_negative_literal() => {
                 self.advance();
                 let number = self.advance();
@@ -243,7 +243,7 @@ impl Parser<'_> {
             }
             TokenKind::String | TokenKind::Bytes => {
                 self.advance();
-                Some(self.quoted(token))
+                Some(self.parse_quoted(token))
             }
             TokenKind::True | TokenKind::False => {
                 self.advance();
@@ -281,7 +281,7 @@ impl Parser<'_> {
         }
     }
 
-    fn quoted(&mut self, token: Token) -> Expr {
+    fn parse_quoted(&mut self, token: Token) -> Expr {
         let text = self.text(token);
         let value = match token.kind {
             TokenKind::Bytes => strings::bytes(text).map(Literal::Bytes),
@@ -294,7 +294,7 @@ impl Parser<'_> {
     }
 
     /// An identifier, a call of a function or a message, each with or without a dot before it.
-    fn named(&mut self) -> Option<Expr> {
+    fn parse_name(&mut self) -> Option<Expr> {
         let dot = self.accept(TokenKind::Dot).map_or("", |_| ".");
         if let Some(names) = self.names_before_brace() {
             return self.message(&format!("{dot}{names}"));
@@ -430,13 +430,13 @@ fn infix(kind: TokenKind) -> Option<(&'static str, u8)> {
 }
 
 /// The terms with operators between them, whose numbers are `ids`.
-fn balanced(name: &str, terms: &mut impl Iterator<Item = Expr>, ids: &[u32]) -> Option<Expr> {
+fn balance(name: &str, terms: &mut impl Iterator<Item = Expr>, ids: &[u32]) -> Option<Expr> {
     let middle = ids.len() / 2;
     let Some(id) = ids.get(middle) else {
         return terms.next();
     };
-    let left = balanced(name, terms, ids.get(..middle)?)?;
-    let right = balanced(name, terms, ids.get(middle + 1..)?)?;
+    let left = balance(name, terms, ids.get(..middle)?)?;
+    let right = balance(name, terms, ids.get(middle + 1..)?)?;
     let call = CallExpr {
         func_name: name.to_owned(),
         target: None,

@@ -18,7 +18,7 @@ pub(super) fn tokens(source: &str) -> (Vec<Token>, Vec<Fault>) {
         }
         match token(rest) {
             Ok((kind, length)) => {
-                tokens.push(spanned(kind, at, at + length));
+                tokens.push(token_at(kind, at, at + length));
                 at += length;
             }
             Err(length) => {
@@ -31,7 +31,7 @@ pub(super) fn tokens(source: &str) -> (Vec<Token>, Vec<Fault>) {
             }
         }
     }
-    tokens.push(spanned(TokenKind::End, source.len(), source.len()));
+    tokens.push(token_at(TokenKind::End, source.len(), source.len()));
     (tokens, faults)
 }
 
@@ -46,7 +46,7 @@ pub(super) fn visible(text: &str) -> String {
     clippy::cast_possible_truncation,
     reason = "expressions are shorter than 16 KiB"
 )]
-fn spanned(kind: TokenKind, start: usize, end: usize) -> Token {
+fn token_at(kind: TokenKind, start: usize, end: usize) -> Token {
     Token {
         kind,
         start: start as u32,

@@ -16,7 +16,7 @@ mod token;
 pub(super) use ast::{
     CallExpr, ComprehensionExpr, Expr, ExprKind, ListExpr, Literal, MapEntry, MapExpr, SelectExpr,
 };
-pub(super) use fault::{Fault, MAX_FAULTS, located};
+pub(super) use fault::{Fault, MAX_FAULTS, format_faults};
 pub(super) use macros::{INSERT, INSERT_ALL, SORT_BY};
 
 /// The longest expression, in bytes.
@@ -65,7 +65,7 @@ pub(super) fn parse(source: &str) -> Result<Parsed, String> {
     faults.extend(found);
     match expr {
         Some(expr) if faults.is_empty() => Ok(Parsed { expr, places }),
-        _ => Err(located(source, faults)),
+        _ => Err(format_faults(source, faults)),
     }
 }
 

@@ -102,13 +102,13 @@ impl<'s> Parser<'s> {
 
     pub(super) fn expect(&mut self, kind: TokenKind) -> Option<Token> {
         match self.accept(kind) {
-            None => self.unexpected(vec![kind]),
+            None => self.report_unexpected(vec![kind]),
             token => token,
         }
     }
 
     /// Reports that the next token is none of these, which ends the parse.
-    pub(super) fn unexpected<T>(&mut self, expected: Vec<TokenKind>) -> Option<T> {
+    pub(super) fn report_unexpected<T>(&mut self, expected: Vec<TokenKind>) -> Option<T> {
         let token = self.token_at(self.next);
         let following = self.token_at(self.next + 1).kind;
         let found = match token.kind {
@@ -163,12 +163,12 @@ impl<'s> Parser<'s> {
         if self.peek() == TokenKind::End || !expected.contains(&self.token_at(self.next + 1).kind) {
             expected.extend(CONTINUATION);
         }
-        self.unexpected(expected)
+        self.report_unexpected(expected)
     }
 
     /// Reports that neither an operand nor one of these is there.
     pub(super) fn operand_or<T>(&mut self, or: &[TokenKind]) -> Option<T> {
         let expected = OPERAND.iter().chain(or).copied().collect();
-        self.unexpected(expected)
+        self.report_unexpected(expected)
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{ast::ListExpr, *};
 
 /// Writes a tree with brackets around each part.
-pub(super) fn shown(expr: &Expr) -> String {
+pub(super) fn print_tree(expr: &Expr) -> String {
     let all = |parts: Vec<String>| format!("({})", parts.join(" "));
     match &expr.kind {
         ExprKind::Ident(name) => name.clone(),
@@ -21,7 +21,7 @@ pub(super) fn shown(expr: &Expr) -> String {
         ExprKind::Struct(name) => format!("{name}{{}}"),
         ExprKind::Select(select) => {
             let name = if select.test { "has" } else { "select" };
-            format!("({name} {} {})", shown(&select.operand), select.field)
+            format!("({name} {} {})", print_tree(&select.operand), select.field)
         }
         ExprKind::List(ListExpr {
             elements,
@@ -33,14 +33,18 @@ pub(super) fn shown(expr: &Expr) -> String {
                 } else {
                     ""
                 };
-                format!("{mark}{}", shown(element))
+                format!("{mark}{}", print_tree(element))
             });
             format!("[{}]", elements.collect::<Vec<_>>().join(" "))
         }
         ExprKind::Map(map) => {
             let entries = map.entries.iter().map(|entry| {
                 let mark = if entry.optional { "?" } else { "" };
-                format!("{mark}{}: {}", shown(&entry.key), shown(&entry.value))
+                format!(
+                    "{mark}{}: {}",
+                    print_tree(&entry.key),
+                    print_tree(&entry.value)
+                )
             });
             format!("{{{}}}", entries.collect::<Vec<_>>().join(" "))
         }
@@ -48,23 +52,23 @@ pub(super) fn shown(expr: &Expr) -> String {
             let target = call
                 .target
                 .iter()
-                .map(|target| format!("{}.", shown(target)));
+                .map(|target| format!("{}.", print_tree(target)));
             let name = format!("{}{}", target.collect::<String>(), call.func_name);
             all([name]
                 .into_iter()
-                .chain(call.args.iter().map(shown))
+                .chain(call.args.iter().map(print_tree))
                 .collect())
         }
         ExprKind::Comprehension(folded) => {
             let variables = [Some(&folded.iter_var), folded.iter_var2.as_ref()];
             let variables: Vec<_> = variables.into_iter().flatten().cloned().collect();
-            let steps = [&folded.loop_cond, &folded.loop_step, &folded.result].map(shown);
+            let steps = [&folded.loop_cond, &folded.loop_step, &folded.result].map(print_tree);
             all(vec![
                 "for".to_owned(),
                 variables.join(","),
                 "in".to_owned(),
-                shown(&folded.iter_range),
-                format!("{}={}", folded.accu_var, shown(&folded.accu_init)),
+                print_tree(&folded.iter_range),
+                format!("{}={}", folded.accu_var, print_tree(&folded.accu_init)),
                 steps.join(" "),
             ])
         }
@@ -72,9 +76,9 @@ pub(super) fn shown(expr: &Expr) -> String {
 }
 
 /// The tree or the faults, each as one line without its source.
-fn parsed(source: &str) -> String {
+fn parse_line(source: &str) -> String {
     match parse(source) {
-        Ok(parsed) => shown(&parsed.expr),
+        Ok(parsed) => print_tree(&parsed.expr),
         Err(why) => {
             let faults = why
                 .lines()
@@ -87,7 +91,7 @@ fn parsed(source: &str) -> String {
 #[track_caller]
 fn assert_parsed(cases: &[(&str, &str)]) {
     for (source, expected) in cases {
-        assert_eq!(parsed(source), *expected, "{source}");
+        assert_eq!(parse_line(source), *expected, "{source}");
     }
 }
 
@@ -525,6 +529,6 @@ proptest! {
     #[test]
     fn an_expression_has_the_tree_that_it_was_written_from((source, tree) in expressions()) {
         prop_assume!(admit(&source).is_ok());
-        prop_assert_eq!(parsed(&source), tree);
+        prop_assert_eq!(parse_line(&source), tree);
     }
 }

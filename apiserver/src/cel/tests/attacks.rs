@@ -17,7 +17,7 @@ fn bomb() -> String {
 }
 
 /// The value of an expression, with `self` of this type.
-fn evaluated(source: &str, object: &Value, decl: &Decl, total: u64) -> Result<String, EvalError> {
+fn evaluate(source: &str, object: &Value, decl: &Decl, total: u64) -> Result<String, EvalError> {
     let program = Program::compile(source, &[("self", decl.clone())]).unwrap();
     let mut activation = Activation::default();
     activation.set("self", Val::read(object, decl));
@@ -31,7 +31,7 @@ fn evaluated(source: &str, object: &Value, decl: &Decl, total: u64) -> Result<St
 
 #[track_caller]
 fn assert_refused(source: &str, object: &Value, decl: &Decl) {
-    let found = evaluated(source, object, decl, MAX_OBJECT_COST);
+    let found = evaluate(source, object, decl, MAX_OBJECT_COST);
     assert_eq!(found, Err(EvalError::Cost), "{source}");
 }
 
@@ -100,7 +100,7 @@ fn a_value_whose_parts_are_shared_is_paid_for_before_it_is_walked() {
         "type(x) == list",
         "dyn(x) != [1, 2]",
     ] {
-        let found = evaluated(
+        let found = evaluate(
             &format!("[{}].map(x, {free})[0]", bomb()),
             &json!({}),
             &Decl::Dyn,
@@ -149,7 +149,7 @@ fn what_is_long_is_paid_for_as_often_as_it_is_read() {
     }
     // a search for the next place may go to the end of the text each time
     let object = json!({"text": "a".repeat(20_000)});
-    let found = evaluated(
+    let found = evaluate(
         "self.text.findAll('[^b]*b|[^b]').size() > 0",
         &object,
         &decl,
@@ -158,7 +158,7 @@ fn what_is_long_is_paid_for_as_often_as_it_is_read() {
     assert_eq!(found, Err(EvalError::Cost));
     // whether there is something is known without reading it
     let object = json!({"numbers": (0..1000).collect::<Vec<_>>(), "blob": "QUJD".repeat(25_000)});
-    let found = evaluated(
+    let found = evaluate(
         "self.numbers.all(x, has(self.blob))",
         &object,
         &decl,
@@ -174,12 +174,12 @@ fn an_object_is_walked_as_far_as_it_has_fields_however_many_it_could_have() {
     let object = json!([{"f-1": 1, "f-2": 2, "unknown": 3}, {"f-2": 2, "f-1": 1}]);
     let source = "self[0] == self[1] && dyn(self[0]).all(k, v, k in ['f__dash__1', 'f__dash__2'] && v in [1, 2])";
     assert_eq!(
-        evaluated(source, &object, &decl, MAX_OBJECT_COST),
+        evaluate(source, &object, &decl, MAX_OBJECT_COST),
         Ok("Bool(true)".to_owned())
     );
     let object = Value::from(vec![json!({}); 100_000]);
     assert_eq!(
-        evaluated("self == self", &object, &decl, MAX_OBJECT_COST),
+        evaluate("self == self", &object, &decl, MAX_OBJECT_COST),
         Ok("Bool(true)".to_owned())
     );
 }
@@ -195,7 +195,7 @@ fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
 }
 
 /// The value of the last of these variables, each of which sees those before.
-fn composed(sources: &[String]) -> Result<String, EvalError> {
+fn evaluate_composed(sources: &[String]) -> Result<String, EvalError> {
     let names: Vec<_> = (0..sources.len())
         .map(|index| format!("v{index}"))
         .collect();
@@ -240,7 +240,10 @@ fn variables_that_nest_in_each_other_come_to_an_end() {
         // deep evaluations: every variable goes down to the one before
         let deep =
             |before: usize| format!("{}variables.v{before}{}", "!(".repeat(90), ")".repeat(90));
-        assert_eq!(composed(&chain("true", &deep, 100)), Err(EvalError::Deep));
+        assert_eq!(
+            evaluate_composed(&chain("true", &deep, 100)),
+            Err(EvalError::Deep)
+        );
         // deep values: every variable has more levels than the one before
         let wrapped = |before: usize| {
             format!(
@@ -249,14 +252,14 @@ fn variables_that_nest_in_each_other_come_to_an_end() {
                 "]".repeat(20)
             )
         };
-        let found = composed(&chain("dyn(1)", &wrapped, 20));
+        let found = evaluate_composed(&chain("dyn(1)", &wrapped, 20));
         assert!(
             matches!(&found, Err(EvalError::Failed(why)) if why.contains("nests too deeply")),
             "{found:?}"
         );
         let optional =
             |before: usize| format!("dyn(optional.of(optional.of(variables.v{before})))");
-        let found = composed(&chain("dyn(1)", &optional, 80));
+        let found = evaluate_composed(&chain("dyn(1)", &optional, 80));
         assert!(
             matches!(&found, Err(EvalError::Failed(why)) if why.contains("nests too deeply")),
             "{found:?}"
@@ -265,10 +268,13 @@ fn variables_that_nest_in_each_other_come_to_an_end() {
         let wide = |before: usize| format!("dyn([variables.v{before}, variables.v{before}])");
         let mut sources = chain("dyn(1)", &wide, 40);
         sources.push("variables.v39 == variables.v39".to_owned());
-        assert_eq!(composed(&sources), Err(EvalError::Cost));
+        assert_eq!(evaluate_composed(&sources), Err(EvalError::Cost));
         // and what people write
         let sum = |before: usize| format!("variables.v{before} + 1");
-        assert_eq!(composed(&chain("1", &sum, 40)), Ok("int".to_owned()));
+        assert_eq!(
+            evaluate_composed(&chain("1", &sum, 40)),
+            Ok("int".to_owned())
+        );
     });
 }
 

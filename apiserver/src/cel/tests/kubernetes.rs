@@ -1,6 +1,6 @@
 //! Expressions with what kube-apiserver 1.36 says of them: true, refused when they are stored, or failing when they are evaluated.
 
-use super::shown;
+use super::print_value;
 
 /// Expressions that are true.
 const TRUE: &str = include_str!("true.txt");
@@ -37,7 +37,7 @@ fn nothing_differs(found: Vec<String>) {
 fn expressions_have_the_value_of_kube_apiserver() {
     assert!(lines(TRUE).count() > 400);
     let wrong = lines(TRUE)
-        .map(|source| (source, shown(source)))
+        .map(|source| (source, print_value(source)))
         .filter(|(_, found)| found != "true");
     nothing_differs(
         wrong
@@ -49,7 +49,7 @@ fn expressions_have_the_value_of_kube_apiserver() {
 #[test]
 fn expressions_that_kube_apiserver_refuses_are_not_stored() {
     let wrong = pairs(REFUSED).filter_map(|(source, expected)| {
-        let found = shown(source);
+        let found = print_value(source);
         // the place is told in a test of its own
         let why = found
             .strip_prefix("ERROR: <input>:")
@@ -66,7 +66,7 @@ fn expressions_that_kube_apiserver_refuses_are_not_stored() {
 
 #[test]
 fn errors_of_evaluation_are_those_of_kube_apiserver() {
-    let wrong = pairs(FAILING).map(|(source, expected)| (source, expected, shown(source)));
+    let wrong = pairs(FAILING).map(|(source, expected)| (source, expected, print_value(source)));
     let wrong = wrong.filter(|(_, expected, found)| found != expected);
     nothing_differs(
         wrong

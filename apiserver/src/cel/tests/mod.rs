@@ -11,7 +11,7 @@ use super::{
 };
 
 /// The value of an expression without variables: as text, as the error otherwise.
-fn shown(source: &str) -> String {
+fn print_value(source: &str) -> String {
     shown_of(source, &json!({}))
 }
 
@@ -35,7 +35,7 @@ fn shown_of(source: &str, object: &Value) -> String {
 #[track_caller]
 fn all_true(sources: &[&str]) {
     for source in sources {
-        assert_eq!(shown(source), "true", "{source}");
+        assert_eq!(print_value(source), "true", "{source}");
     }
 }
 
@@ -168,13 +168,13 @@ fn what_goes_wrong_is_told_as_cel_go_does() {
         ),
     ];
     for (source, expected) in cases {
-        assert_eq!(shown(source), expected, "{source}");
+        assert_eq!(print_value(source), expected, "{source}");
     }
     for source in ["1 +", "self.", "(", "'a", "has(1)", "[1].all(1, true)"] {
         assert!(
-            shown(source).starts_with("ERROR: <input>:"),
+            print_value(source).starts_with("ERROR: <input>:"),
             "{source}: {}",
-            shown(source)
+            print_value(source)
         );
     }
 }
@@ -234,7 +234,7 @@ fn every_function_that_is_declared_is_there() {
         let args: Vec<_> = args.filter(|arg| !arg.is_empty()).map(value).collect();
         let call = format!("{name}({})", args.join(", "));
         let source = target.map_or(call.clone(), |target| format!("{}.{call}", value(target)));
-        let found = shown(&source);
+        let found = print_value(&source);
         // its types fit, whatever its constants are
         let is_refused = found.starts_with("ERROR") && !found.contains(" argument");
         assert!(

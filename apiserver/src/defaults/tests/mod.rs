@@ -8,7 +8,7 @@ use kubeapi::registry::Registry;
 
 mod workloads;
 
-fn filled(plural: &str, mut object: Value) -> Value {
+fn fill_object(plural: &str, mut object: Value) -> Value {
     let registry = Registry::builtin();
     let kind = registry
         .kinds()
@@ -22,7 +22,7 @@ fn filled(plural: &str, mut object: Value) -> Value {
     object
 }
 
-fn begun(plural: &str, mut object: Value) -> Value {
+fn begin_object(plural: &str, mut object: Value) -> Value {
     let registry = Registry::builtin();
     let kind = registry
         .kinds()
@@ -35,7 +35,7 @@ fn begun(plural: &str, mut object: Value) -> Value {
 
 #[test]
 fn a_small_pod() {
-    insta::assert_json_snapshot!(filled(
+    insta::assert_json_snapshot!(fill_object(
         "pods",
         json!({"spec": {"containers": [{"name": "a", "image": "nginx"}]}})
     ));
@@ -70,12 +70,12 @@ fn a_pod_of_many_parts() {
             ]}},
         ],
     }});
-    insta::assert_json_snapshot!(filled("pods", pod));
+    insta::assert_json_snapshot!(fill_object("pods", pod));
 }
 
 #[test]
 fn services_and_endpoints() {
-    let service = |spec| filled("services", json!({"spec": spec}));
+    let service = |spec| fill_object("services", json!({"spec": spec}));
     let objects = [
         service(
             json!({"ports": [{"port": 80}, {"port": 81, "targetPort": "web", "protocol": "UDP"}]}),
@@ -83,8 +83,8 @@ fn services_and_endpoints() {
         service(json!({"clusterIP": "None"})),
         service(json!({"type": "LoadBalancer", "sessionAffinity": "ClientIP"})),
         service(json!({"type": "ExternalName", "externalName": "example.com"})),
-        filled("endpoints", json!({"subsets": [{"ports": [{"port": 80}]}]})),
-        filled(
+        fill_object("endpoints", json!({"subsets": [{"ports": [{"port": 80}]}]})),
+        fill_object(
             "endpointslices",
             json!({"ports": [{"port": 80}, {"name": "x", "protocol": "UDP"}]}),
         ),
@@ -94,7 +94,7 @@ fn services_and_endpoints() {
 
 #[test]
 fn texts_of_a_secret_become_data() {
-    let secret = filled(
+    let secret = fill_object(
         "secrets",
         json!({"data": {"a": "QQ==", "b": "Qg=="}, "stringData": {"b": "C", "c": ""}}),
     );
@@ -103,16 +103,19 @@ fn texts_of_a_secret_become_data() {
         json!({"data": {"a": "QQ==", "b": "Qw==", "c": ""}, "type": "Opaque"})
     );
     assert_eq!(
-        filled("configmaps", json!({"data": {}})),
+        fill_object("configmaps", json!({"data": {}})),
         json!({"data": {}})
     );
 }
 
 #[test]
 fn a_node_gives_what_it_has() {
-    let node = filled("nodes", json!({"status": {"capacity": {"cpu": "4"}}}));
+    let node = fill_object("nodes", json!({"status": {"capacity": {"cpu": "4"}}}));
     assert_eq!(node["status"]["allocatable"], json!({"cpu": "4"}));
-    assert_eq!(filled("nodes", json!({"spec": {}})), json!({"spec": {}}));
+    assert_eq!(
+        fill_object("nodes", json!({"spec": {}})),
+        json!({"spec": {}})
+    );
 }
 
 #[test]
@@ -141,18 +144,18 @@ fn kinds_from_definitions_have_the_defaults_of_their_schema() {
 #[test]
 fn new_objects_begin_with_their_status() {
     let claimed = json!({"status": {"phase": "Running"}});
-    let namespace = begun("namespaces", claimed.clone());
+    let namespace = begin_object("namespaces", claimed.clone());
     assert_eq!(
         namespace,
         json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
     );
-    let pod = begun("pods", claimed);
+    let pod = begin_object("pods", claimed);
     assert_eq!(
         pod["status"],
         json!({"phase": "Pending", "qosClass": "BestEffort"})
     );
     assert_eq!(pod["metadata"]["generation"], 1);
-    let gated = begun(
+    let gated = begin_object(
         "pods",
         json!({"spec": {"schedulingGates": [{"name": "x"}]}}),
     );
@@ -162,12 +165,12 @@ fn new_objects_begin_with_their_status() {
     );
     let node = json!({"status": {"capacity": {"cpu": "4"}}});
     assert_eq!(
-        begun("nodes", node.clone()),
+        begin_object("nodes", node.clone()),
         node,
         "nodes are registered with a status"
     );
     assert_eq!(
-        begun("services", json!({}))["status"],
+        begin_object("services", json!({}))["status"],
         json!({"loadBalancer": {}})
     );
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{begun, filled};
+use super::{begin_object, fill_object};
 
 fn spec(plural: &str, spec: Value) -> Value {
-    let mut object = filled(plural, json!({"metadata": {"name": "a"}, "spec": spec}));
+    let mut object = fill_object(plural, json!({"metadata": {"name": "a"}, "spec": spec}));
     // the template has its own test
     for pointer in ["/spec", "/spec/jobTemplate/spec"] {
         if let Some(Value::Object(spec)) = object.pointer_mut(pointer) {
@@ -18,7 +18,7 @@ fn spec(plural: &str, spec: Value) -> Value {
 #[test]
 fn a_template_has_the_defaults_of_its_pods_but_not_what_admission_adds() {
     let template = json!({"spec": {"containers": [{"name": "a", "image": "nginx", "resources": {"limits": {"cpu": "1"}}}]}});
-    let deployment = filled("deployments", json!({"spec": {"template": template}}));
+    let deployment = fill_object("deployments", json!({"spec": {"template": template}}));
     insta::assert_json_snapshot!(deployment["spec"]["template"]);
 }
 
@@ -58,7 +58,7 @@ fn jobs() {
 
 #[test]
 fn a_job_selects_its_own_pods() {
-    let job = begun(
+    let job = begin_object(
         "jobs",
         json!({"metadata": {"name": "a", "uid": "u"}, "spec": {}}),
     );
@@ -71,7 +71,7 @@ fn a_job_selects_its_own_pods() {
         json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
     );
     let manual = json!({"manualSelector": true, "selector": {"matchLabels": {"a": "b"}}});
-    let manual = begun(
+    let manual = begin_object(
         "jobs",
         json!({"metadata": {"name": "a", "uid": "u"}, "spec": manual}),
     );
@@ -85,26 +85,26 @@ fn a_job_selects_its_own_pods() {
 fn what_is_only_stored_has_few() {
     let subjects = json!([{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]);
     let all = [
-        filled(
+        fill_object(
             "rolebindings",
             json!({"roleRef": {"kind": "Role", "name": "r"}, "subjects": subjects}),
         ),
-        filled(
+        fill_object(
             "persistentvolumes",
             json!({"spec": {"hostPath": {"path": "/x"}}}),
         ),
-        filled("persistentvolumeclaims", json!({"spec": {}})),
-        filled("storageclasses", json!({"provisioner": "p"})),
-        filled(
+        fill_object("persistentvolumeclaims", json!({"spec": {}})),
+        fill_object("storageclasses", json!({"provisioner": "p"})),
+        fill_object(
             "networkpolicies",
             json!({"spec": {"egress": [{"ports": [{"port": 53}]}]}}),
         ),
-        filled(
+        fill_object(
             "horizontalpodautoscalers",
             json!({"spec": {"maxReplicas": 3}}),
         ),
-        filled("priorityclasses", json!({"value": 1})),
-        filled("namespaces", json!({"metadata": {"name": "n"}})),
+        fill_object("priorityclasses", json!({"value": 1})),
+        fill_object("namespaces", json!({"metadata": {"name": "n"}})),
     ];
     insta::assert_json_snapshot!(all);
 }

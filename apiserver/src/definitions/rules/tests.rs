@@ -22,7 +22,7 @@ fn good() -> Value {
 }
 
 /// The messages against the definition with `value` at `pointer`; null removes.
-fn told(pointer: &str, value: Value) -> String {
+fn messages(pointer: &str, value: Value) -> String {
     let mut definition = good();
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     match definition.pointer_mut(parent).unwrap() {
@@ -69,7 +69,7 @@ fn definitions_are_held_against_their_rules() {
         ),
     ];
     for (pointer, value, expected) in rows {
-        assert_eq!(told(pointer, value), expected);
+        assert_eq!(messages(pointer, value), expected);
     }
 }
 

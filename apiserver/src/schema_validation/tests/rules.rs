@@ -36,7 +36,7 @@ fn schema(pointer: &str, rule: Value) -> SchemaValidator {
     SchemaValidator::new(&json!({"type": "object", "properties": {"spec": spec}}))
 }
 
-fn told(schema: &SchemaValidator, object: &Value, old: Option<&Value>) -> Vec<String> {
+fn messages(schema: &SchemaValidator, object: &Value, old: Option<&Value>) -> Vec<String> {
     let (object, old) = (json!({"spec": object}), old.map(|old| json!({"spec": old})));
     schema
         .check_all(&object, old.as_ref())
@@ -48,7 +48,7 @@ fn told(schema: &SchemaValidator, object: &Value, old: Option<&Value>) -> Vec<St
 }
 
 /// `spec: Invalid value: "object": failed rule: …`
-fn failed(rule: &str) -> String {
+fn failure_message(rule: &str) -> String {
     format!("spec: Invalid value: \"object\": failed rule: {rule}")
 }
 
@@ -218,10 +218,10 @@ fn rules_are_held_against_objects() {
         let expected = if holds {
             Vec::new()
         } else {
-            vec![failed(rule)]
+            vec![failure_message(rule)]
         };
         assert_eq!(
-            told(&schema("", json!({"rule": rule})), &object, None),
+            messages(&schema("", json!({"rule": rule})), &object, None),
             expected,
             "{rule} {object}"
         );
@@ -259,7 +259,7 @@ fn a_rule_that_cannot_be_told_is_not_met() {
     ];
     for (rule, object, expected) in cases {
         assert_eq!(
-            told(&schema("", json!({"rule": rule})), &object, None),
+            messages(&schema("", json!({"rule": rule})), &object, None),
             [expected],
             "{rule}"
         );
@@ -276,7 +276,7 @@ fn the_object_of_many_rules_has_one_budget() {
     let object =
         json!({"tags": ["1", "2", "3", "4", "5", "6", "7", "8"], "name": "a".repeat(1_000_000)});
     assert_eq!(
-        told(&schema, &object, None),
+        messages(&schema, &object, None),
         [
             "spec: Invalid value: \"object\": validation failed due to running out of cost budget, no further validation rules will be run"
         ]
@@ -338,13 +338,13 @@ fn transition_rules_compare_what_can_be_told_to_be_the_same() {
     ];
     for (pointer, old, new, expected) in cases {
         assert_eq!(
-            told(&schema(pointer, immutable.clone()), &new, Some(&old)),
+            messages(&schema(pointer, immutable.clone()), &new, Some(&old)),
             expected,
             "{pointer} {new}"
         );
     }
     assert_eq!(
-        told(&schema("", immutable), &json!({"size": 2}), None),
+        messages(&schema("", immutable), &json!({"size": 2}), None),
         Vec::<String>::new()
     );
     let optional = schema(
@@ -353,16 +353,16 @@ fn transition_rules_compare_what_can_be_told_to_be_the_same() {
     );
     let rule = "spec.size: Invalid value: \"integer\": failed rule: oldSelf.hasValue() ? self >= oldSelf.value() : self == 0";
     assert_eq!(
-        told(&optional, &json!({"size": 0}), None),
+        messages(&optional, &json!({"size": 0}), None),
         Vec::<String>::new()
     );
-    assert_eq!(told(&optional, &json!({"size": 1}), None), [rule]);
+    assert_eq!(messages(&optional, &json!({"size": 1}), None), [rule]);
     assert_eq!(
-        told(&optional, &json!({"size": 1}), Some(&json!({"size": 2}))),
+        messages(&optional, &json!({"size": 1}), Some(&json!({"size": 2}))),
         [rule]
     );
     assert_eq!(
-        told(&optional, &json!({"size": 3}), Some(&json!({"size": 2}))),
+        messages(&optional, &json!({"size": 3}), Some(&json!({"size": 2}))),
         Vec::<String>::new()
     );
 }
@@ -436,7 +436,7 @@ fn faults_are_told_as_the_rule_says() {
         rule.as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        assert_eq!(told(&schema("", rule), &object, None), [expected]);
+        assert_eq!(messages(&schema("", rule), &object, None), [expected]);
     }
     let root = SchemaValidator::new(&json!({"type": "object", "properties": {"spec": spec()},
         "x-kubernetes-validations": [{"rule": "self.metadata.name == 'a' && self.kind == 'Thing'"}]}));
@@ -452,7 +452,7 @@ fn faults_are_told_as_the_rule_says() {
 fn rules_wait_for_what_the_schema_says() {
     let schema = schema("", json!({"rule": "self.size > 3"}));
     assert_eq!(
-        told(&schema, &json!({"size": "a"}), None),
+        messages(&schema, &json!({"size": "a"}), None),
         [
             "spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\"",
             "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"

@@ -224,7 +224,7 @@ fn request(request: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn signer_of_request(name: &Place<'_>, causes: &mut Vec<Cause>) {
     if name.value == "kubernetes.io/legacy-unknown" {
-        causes.push(name.refused("the legacy signerName is not allowed via this API version"));
+        causes.push(name.refusal("the legacy signerName is not allowed via this API version"));
     } else {
         signer::signer_name(name, causes);
     }

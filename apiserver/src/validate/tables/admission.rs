@@ -149,7 +149,7 @@ fn annotation_key(key: &Place<'_>, causes: &mut Vec<Cause>) {
     let policy = text_or_empty(key.object(), "/metadata/name");
     let key_text = key.value.as_str().unwrap_or_default();
     if policy.is_empty() {
-        return causes.push(key.refused("requires metadata.name be non-empty"));
+        return causes.push(key.refusal("requires metadata.name be non-empty"));
     }
     let name = format!("{policy}/{key_text}");
     let faults = names::qualified_name(&name);
@@ -163,7 +163,7 @@ fn annotation_key(key: &Place<'_>, causes: &mut Vec<Cause>) {
 fn message(message: &Place<'_>, causes: &mut Vec<Cause>) {
     let text = message.value.as_str().unwrap_or_default();
     if !text.is_empty() && text.trim().is_empty() {
-        causes.push(message.refused("message must be non-empty if specified"));
+        causes.push(message.refusal("message must be non-empty if specified"));
     }
 }
 
@@ -258,7 +258,7 @@ fn actions(list: &Place<'_>, causes: &mut Vec<Cause>) {
     if taken.contains("Deny") && taken.contains("Warn") {
         let why = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and \
                    headers serves no purpose)";
-        causes.push(list.refused(why));
+        causes.push(list.refusal(why));
     }
     if taken.is_empty() {
         causes.push(Cause::required(
@@ -282,7 +282,7 @@ fn versions(list: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn lonely_wildcard(list: &Place<'_>, what: &str, causes: &mut Vec<Cause>) {
     if list.list().len() > 1 && list.list().iter().any(|item| item == "*") {
-        causes.push(list.refused(&format!("if '*' is present, must not specify other {what}")));
+        causes.push(list.refusal(&format!("if '*' is present, must not specify other {what}")));
     }
 }
 
@@ -323,7 +323,7 @@ fn resources(list: &Place<'_>, causes: &mut Vec<Cause>) {
         }
     }
     if texts.len() > 1 && texts.contains(&"*/*") {
-        causes.push(list.refused("if '*/*' is present, must not specify other resources"));
+        causes.push(list.refusal("if '*/*' is present, must not specify other resources"));
     }
     if texts.contains(&"*")
         && texts
@@ -331,7 +331,7 @@ fn resources(list: &Place<'_>, causes: &mut Vec<Cause>) {
             .any(|text| !text.is_empty() && *text != "*" && !text.contains('/'))
     {
         let why = "if '*' is present, must not specify other resources without subresources";
-        causes.push(list.refused(why));
+        causes.push(list.refusal(why));
     }
 }
 
@@ -353,14 +353,14 @@ fn review_versions(list: &Place<'_>, causes: &mut Vec<Cause>) {
             causes.extend(
                 names::dns_1035_label(text)
                     .iter()
-                    .map(|why| place.refused(why)),
+                    .map(|why| place.refusal(why)),
             );
         } else {
             causes.push(Cause::duplicate(place.path(), text));
         }
     }
     if !taken.contains("v1") {
-        causes.push(list.refused("must include at least one of v1"));
+        causes.push(list.refusal("must include at least one of v1"));
     }
 }
 

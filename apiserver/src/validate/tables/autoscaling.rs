@@ -30,7 +30,7 @@ pub(super) static AUTOSCALER: &[Row] = &[
         Required("must be set and greater than 0"),
     ),
     row("spec.maxReplicas", AtLeast(0, "must be greater than 0")),
-    row("spec", Check(ordered)),
+    row("spec", Check(check_order)),
     row("spec.scaleTargetRef", Table(TARGET)),
     row("spec.metrics[*]", Table(METRIC)),
     row("spec.behavior?.scaleUp?", Table(SCALING)),
@@ -47,13 +47,13 @@ pub(super) static AUTOSCALER_V1: &[Row] = &[
         Required("must be set and greater than 0"),
     ),
     row("spec.maxReplicas", AtLeast(0, "must be greater than 0")),
-    row("spec", Check(ordered)),
+    row("spec", Check(check_order)),
     row("spec.scaleTargetRef", Table(TARGET)),
 ];
 static TARGET: &[Row] = &[
     row("kind", Name(names::path_segment)),
     row("name", Name(names::path_segment)),
-    row("apiVersion", Check(grouped)),
+    row("apiVersion", Check(check_group)),
 ];
 static METRIC: &[Row] = &[
     row("type", Required("must specify a metric source type")),
@@ -164,7 +164,7 @@ pub(super) static BUDGET: &[Row] = &[
     ),
 ];
 
-fn ordered(spec: &Place<'_>, causes: &mut Vec<Cause>) {
+fn check_order(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let (least, most) = (
         spec.number("minReplicas"),
         spec.number("maxReplicas").unwrap_or_default(),
@@ -178,7 +178,7 @@ fn ordered(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn grouped(version: &Place<'_>, causes: &mut Vec<Cause>) {
+fn check_group(version: &Place<'_>, causes: &mut Vec<Cause>) {
     let text = version.value.as_str().unwrap_or_default();
     let is_core_kind = text == "v1" && version.sibling("kind") == "ReplicationController";
     if text.matches('/').count() > 1 {
@@ -295,7 +295,7 @@ fn positive(amount: &Place<'_>, causes: &mut Vec<Cause>) {
         .and_then(Quantity::parse)
         .is_some_and(|amount| !amount.is_positive())
     {
-        causes.push(amount.refused("must be positive"));
+        causes.push(amount.refusal("must be positive"));
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) static RUNTIME_CLASS: &[Row] = &[
     row("overhead?.podFixed", Check(resources::overhead)),
     row("scheduling?.nodeSelector", Labels),
     row("scheduling?.tolerations[*]", Table(affinity::TOLERATION)),
-    row("scheduling?.tolerations", Check(repeated)),
+    row("scheduling?.tolerations", Check(check_repeated)),
 ];
 pub(super) static RUNTIME_CLASS_CHANGES: &[Change] = &[change("handler", Kept::Same)];
 
@@ -216,7 +216,7 @@ fn stays(old: &Value, new: &Value, fields: &[&str], causes: &mut Vec<Cause>) {
 
 fn holder(holder: &Place<'_>, causes: &mut Vec<Cause>) {
     if holder.value == "" {
-        causes.push(holder.refused("must not be empty"));
+        causes.push(holder.refusal("must not be empty"));
     }
 }
 
@@ -255,13 +255,13 @@ fn priority(class: &Place<'_>, causes: &mut Vec<Cause>) {
                 2_000_000_000
             };
             if value != own {
-                causes.push(reserved(&format!(
+                causes.push(reserved_cause(&format!(
                     "value of {name} PriorityClass must be {own}"
                 )));
             }
         }
         name if name.starts_with("system-") => {
-            causes.push(reserved(&format!(
+            causes.push(reserved_cause(&format!(
                 "{name} is not a known system priority class"
             )));
         }
@@ -273,14 +273,14 @@ fn priority(class: &Place<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn reserved(error: &str) -> Cause {
+fn reserved_cause(error: &str) -> Cause {
     let why = format!(
         "priority class names with 'system-' prefix are reserved for system use only. error: {error}"
     );
     Cause::forbidden("metadata.name", &why)
 }
 
-fn repeated(list: &Place<'_>, causes: &mut Vec<Cause>) {
+fn check_repeated(list: &Place<'_>, causes: &mut Vec<Cause>) {
     for (index, toleration) in repeats_by(list.list(), canonical) {
         causes.push(Cause::duplicate_value(
             list.item(index, toleration).path(),

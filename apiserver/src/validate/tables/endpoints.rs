@@ -33,7 +33,7 @@ static SUBSET: &[Row] = &[
     row("", Check(has_addresses)),
     row("addresses[*]", Table(ADDRESS)),
     row("notReadyAddresses[*]", Table(ADDRESS)),
-    row("ports", Check(named)),
+    row("ports", Check(check_names)),
     row("ports[*]", Table(PORT)),
 ];
 static ADDRESS: &[Row] = &[
@@ -89,7 +89,7 @@ fn has_addresses(subset: &Place<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn named(ports: &Place<'_>, causes: &mut Vec<Cause>) {
+fn check_names(ports: &Place<'_>, causes: &mut Vec<Cause>) {
     if ports.list().len() < 2 {
         return;
     }

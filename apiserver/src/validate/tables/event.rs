@@ -66,19 +66,15 @@ fn of_core(event: &Place<'_>, causes: &mut Vec<Cause>) {
     } else {
         "reportingController"
     };
-    legacy(event, ("/involvedObject/namespace", controller), causes);
+    legacy(event, "/involvedObject/namespace", controller, causes);
 }
 
 fn of_events(event: &Place<'_>, causes: &mut Vec<Cause>) {
-    legacy(
-        event,
-        ("/regarding/namespace", "reportingController"),
-        causes,
-    );
+    legacy(event, "/regarding/namespace", "reportingController", causes);
 }
 
 /// Checks what all events must have; `involved` and `controller` are names of fields.
-fn legacy(event: &Place<'_>, (involved, controller): (&str, &str), causes: &mut Vec<Cause>) {
+fn legacy(event: &Place<'_>, involved: &str, controller: &str, causes: &mut Vec<Cause>) {
     let own = event
         .pointer("/metadata/namespace")
         .as_str()

@@ -92,7 +92,7 @@ fn group(spec: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn group_priority(priority: &Place<'_>, causes: &mut Vec<Cause>) {
-    bounded(
+    check_bounds(
         priority,
         20_000,
         "must be positive and less than 20000",
@@ -101,7 +101,7 @@ fn group_priority(priority: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn version_priority(priority: &Place<'_>, causes: &mut Vec<Cause>) {
-    bounded(
+    check_bounds(
         priority,
         1000,
         "must be positive and less than 1000",
@@ -109,7 +109,7 @@ fn version_priority(priority: &Place<'_>, causes: &mut Vec<Cause>) {
     );
 }
 
-fn bounded(number: &Place<'_>, most: i64, why: &str, causes: &mut Vec<Cause>) {
+fn check_bounds(number: &Place<'_>, most: i64, why: &str, causes: &mut Vec<Cause>) {
     let value = number.value.as_i64().unwrap_or_default();
     if !(1..=most).contains(&value) {
         causes.push(Cause::invalid(number.path(), &value.into(), why));

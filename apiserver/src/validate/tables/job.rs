@@ -67,7 +67,7 @@ static SPEC: &[Row] = &[
     row("", Check(failed_indexes)),
     row("managedBy", Check(managed_by)),
     row("completionMode", OneOf(&["NonIndexed", "Indexed"])),
-    row("", Check(indexed)),
+    row("", Check(check_indexed)),
     row("podFailurePolicy?.rules", MaxItems(20)),
     row("podFailurePolicy?.rules[*]", Table(FAILURE_RULE)),
     row("successPolicy?", Check(success_policy)),
@@ -176,14 +176,14 @@ fn managed_by(name: &Place<'_>, causes: &mut Vec<Cause>) {
     causes.extend(
         formats::domain_prefixed_path(text)
             .iter()
-            .map(|why| name.refused(why)),
+            .map(|why| name.refusal(why)),
     );
     if text.len() > LONGEST {
         causes.push(Cause::too_long(name.path(), LONGEST));
     }
 }
 
-fn indexed(spec: &Place<'_>, causes: &mut Vec<Cause>) {
+fn check_indexed(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let (per_index, failed) = (
         spec.number("backoffLimitPerIndex"),
         spec.number("maxFailedIndexes"),
@@ -259,7 +259,7 @@ fn action(action: &Place<'_>, causes: &mut Vec<Cause>) {
         "FailIndex" => {
             let spec = enclosing_spec(action);
             if spec.get("backoffLimitPerIndex").is_none_or(Value::is_null) {
-                causes.push(action.refused("requires the backoffLimitPerIndex to be set"));
+                causes.push(action.refusal("requires the backoffLimitPerIndex to be set"));
             }
         }
         text if !ACTIONS.contains(&text) => {
@@ -311,7 +311,7 @@ fn exit_values(values: &Place<'_>, operator: &str, causes: &mut Vec<Cause>) {
         .map(|value| value.as_i64().unwrap_or_default())
         .collect();
     if numbers.is_empty() {
-        causes.push(values.refused("at least one value is required"));
+        causes.push(values.refusal("at least one value is required"));
     } else if numbers.len() > MOST {
         causes.push(Cause::too_many(
             values.path(),
@@ -323,14 +323,14 @@ fn exit_values(values: &Place<'_>, operator: &str, causes: &mut Vec<Cause>) {
     for (index, (number, value)) in numbers.iter().zip(values.list()).enumerate() {
         let item = values.item(index, value);
         if operator == "In" && *number == 0 {
-            causes.push(item.refused("must not be 0 for the In operator"));
+            causes.push(item.refusal("must not be 0 for the In operator"));
         }
         if !taken.insert(number) {
             causes.push(Cause::duplicate_value(item.path(), value));
         }
     }
     if !numbers.is_sorted() {
-        causes.push(values.refused("must be ordered"));
+        causes.push(values.refusal("must be ordered"));
     }
 }
 
@@ -360,7 +360,7 @@ fn success_policy(policy: &Place<'_>, causes: &mut Vec<Cause>) {
     const MOST: usize = 20;
     let spec = enclosing_spec(policy);
     if text_or_empty(spec, "/completionMode") != "Indexed" {
-        return causes.push(policy.refused("requires indexed completion mode"));
+        return causes.push(policy.refusal("requires indexed completion mode"));
     }
     let rules = policy.child("rules", "rules");
     if rules.list().is_empty() {
@@ -467,9 +467,9 @@ fn schedule_format(schedule: &Place<'_>, causes: &mut Vec<Cause>) {
     }
     if text.contains("TZ") {
         let why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
-        causes.push(schedule.refused(why));
+        causes.push(schedule.refusal(why));
     } else if let Err(why) = schedule::check(text) {
-        causes.push(schedule.refused(&why));
+        causes.push(schedule.refusal(&why));
     }
 }
 
@@ -486,13 +486,13 @@ fn time_zone(zone: &Place<'_>, causes: &mut Vec<Cause>) {
                 .all(|byte| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte))
     };
     if name.is_empty() {
-        causes.push(zone.refused("timeZone must be nil or non-empty string"));
+        causes.push(zone.refusal("timeZone must be nil or non-empty string"));
     } else if name.eq_ignore_ascii_case("local") {
         let why =
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
-        causes.push(zone.refused(why));
+        causes.push(zone.refusal(why));
     } else if !name.split('/').all(is_part) || jiff::tz::TimeZone::get(name).is_err() {
-        causes.push(zone.refused(&format!("unknown time zone {name}")));
+        causes.push(zone.refusal(&format!("unknown time zone {name}")));
     }
 }
 
@@ -517,7 +517,7 @@ fn short_name(name: &Place<'_>, causes: &mut Vec<Cause>) {
     // the controller appends a dash and ten digits for a job
     const LONGEST: usize = 52;
     if name.value.as_str().is_some_and(|name| name.len() > LONGEST) {
-        causes.push(name.refused(&format!("must be no more than {LONGEST} characters")));
+        causes.push(name.refusal(&format!("must be no more than {LONGEST} characters")));
     }
 }
 

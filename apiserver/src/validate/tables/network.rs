@@ -174,7 +174,7 @@ fn block(block: &Place<'_>, causes: &mut Vec<Cause>) {
 fn policy_types(types: &Place<'_>, causes: &mut Vec<Cause>) {
     const KNOWN: &[&str] = &["Ingress", "Egress"];
     if types.list().len() > KNOWN.len() {
-        return causes.push(types.refused("may not specify more than two policyTypes"));
+        return causes.push(types.refusal("may not specify more than two policyTypes"));
     }
     for (index, kind) in types.list().iter().enumerate() {
         if !kind.as_str().is_some_and(|kind| KNOWN.contains(&kind)) {
@@ -200,7 +200,7 @@ fn not_an_address(host: &Place<'_>, causes: &mut Vec<Cause>) {
         .as_str()
         .is_some_and(|host| host.parse::<std::net::IpAddr>().is_ok())
     {
-        causes.push(host.refused("must be a DNS name, not an IP address"));
+        causes.push(host.refusal("must be a DNS name, not an IP address"));
     }
 }
 
@@ -341,7 +341,7 @@ fn scope(parameters: &Place<'_>, causes: &mut Vec<Cause>) {
 fn two_ranges(ranges: &Place<'_>, causes: &mut Vec<Cause>) {
     let list = ranges.list();
     if list.len() > 2 {
-        return causes.push(ranges.refused("may only hold up to 2 values"));
+        return causes.push(ranges.refusal("may only hold up to 2 values"));
     }
     let is_v4 = |range: &Value| {
         range
@@ -353,14 +353,14 @@ fn two_ranges(ranges: &Place<'_>, causes: &mut Vec<Cause>) {
         && (is_v4(first).is_none() || is_v4(second).is_none() || is_v4(first) == is_v4(second))
     {
         let why = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
-        return causes.push(ranges.refused(why));
+        return causes.push(ranges.refusal(why));
     }
     for (index, range) in list.iter().enumerate() {
         let faults = formats::cidr(range.as_str().unwrap_or_default());
         causes.extend(
             faults
                 .iter()
-                .map(|why| ranges.item(index, range).refused(why)),
+                .map(|why| ranges.item(index, range).refusal(why)),
         );
     }
 }

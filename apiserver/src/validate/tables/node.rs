@@ -25,7 +25,7 @@ use kubeapi::validate::tables::resources;
 // Kubernetes' messages place the taints and ranges so.
 pub(super) static NODE: &[Row] = &[
     row("spec>metadata.taints[*]", Table(TAINT)),
-    row("spec>metadata.taints", Check(repeated)),
+    row("spec>metadata.taints", Check(check_repeated)),
     row("", Table(STATUS)),
     row("spec.podCIDRs", Check(ranges)),
 ];
@@ -57,10 +57,10 @@ static TAINT: &[Row] = &[
 
 fn value(value: &Place<'_>, causes: &mut Vec<Cause>) {
     let faults = names::label_value(value.value.as_str().unwrap_or_default());
-    causes.extend((!faults.is_empty()).then(|| value.refused(&faults.join(";"))));
+    causes.extend((!faults.is_empty()).then(|| value.refusal(&faults.join(";"))));
 }
 
-fn repeated(taints: &Place<'_>, causes: &mut Vec<Cause>) {
+fn check_repeated(taints: &Place<'_>, causes: &mut Vec<Cause>) {
     let mut taken = HashSet::new();
     for (index, taint) in taints.list().iter().enumerate() {
         let place = taints.item(index, taint);
@@ -96,7 +96,7 @@ fn ranges(ranges: &Place<'_>, causes: &mut Vec<Cause>) {
         causes.extend(
             formats::cidr(range.as_str().unwrap_or_default())
                 .iter()
-                .map(|why| place.refused(why)),
+                .map(|why| place.refusal(why)),
         );
     }
     let family = |range: &Value| Some(formats::parse_cidr(range.as_str()?)?.0.is_ipv4());
@@ -105,7 +105,7 @@ fn ranges(ranges: &Place<'_>, causes: &mut Vec<Cause>) {
         [first, second] if family(first) != family(second) => {}
         _ => {
             let why = "may specify no more than one CIDR for each IP family";
-            causes.push(ranges.refused(why));
+            causes.push(ranges.refusal(why));
         }
     }
     for (index, range) in repeats(list) {

@@ -13,7 +13,7 @@ use kubeapi::{
                 Absent, Check, Format, FormatIfSet, Name, OneOf, Present, Required, Table,
                 Union as OneMember,
             },
-            Union, member, renamed, row,
+            Union, member, rename, row,
         },
         formats,
         place::Place,
@@ -71,7 +71,7 @@ static SOURCE: Union = Union {
 };
 static MEMBERS: &[Member] = &[
     member("hostPath", volume::HOST_PATH),
-    renamed(
+    rename(
         "gcePersistentDisk",
         ["gcePersistentDisk", "persistentDisk"],
         volume::GCE,
@@ -88,7 +88,7 @@ static MEMBERS: &[Member] = &[
     member("nfs", volume::NFS),
     member("rbd", volume::RBD),
     member("quobyte", volume::QUOBYTE),
-    renamed("cephfs", ["cephFS", "cephfs"], volume::CEPHFS),
+    rename("cephfs", ["cephFS", "cephfs"], volume::CEPHFS),
     member(
         "iscsi",
         &[

@@ -18,7 +18,7 @@ use kubeapi::{
     },
 };
 
-use kubeapi::validate::tables::resources::{self, written};
+use kubeapi::validate::tables::resources::{self, format_quantity};
 
 pub(super) static QUOTA: &[Row] = &[
     row("spec.hard{*}", Check(hard)),
@@ -80,7 +80,7 @@ fn applies(scope: &str, name: &str) -> bool {
     }
 }
 
-fn limited<'a>(spec: &Place<'a>) -> BTreeSet<&'a str> {
+fn limited_resources<'a>(spec: &Place<'a>) -> BTreeSet<&'a str> {
     let names = spec
         .get("hard")
         .as_object()
@@ -98,20 +98,20 @@ const MAX_FAULTS: usize = 32;
 fn scopes(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let list = spec.child("scopes", "scopes");
     let names: Vec<_> = list.list().iter().filter_map(Value::as_str).collect();
-    let (limited, before) = (limited(spec), causes.len());
+    let (limited, before) = (limited_resources(spec), causes.len());
     for scope in &names {
         let left = MAX_FAULTS.saturating_sub(causes.len() - before);
         if left == 0 {
             break;
         }
         if !SCOPES.contains(scope) {
-            causes.push(list.refused("unsupported scope"));
+            causes.push(list.refusal("unsupported scope"));
         }
         let wrong = limited
             .iter()
             .filter(|name| !applies(scope, name))
             .take(left);
-        causes.extend(wrong.map(|_| list.refused("unsupported scope applied to resource")));
+        causes.extend(wrong.map(|_| list.refusal("unsupported scope applied to resource")));
     }
     conflicts(&names, &list.path(), list.value, causes);
 }
@@ -140,7 +140,7 @@ fn selected_scopes(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         if !SCOPES.contains(&scope) {
             causes.push(list.invalid("scopeName", &scope.into(), "unsupported scope"));
         }
-        let wrong = limited(spec)
+        let wrong = limited_resources(spec)
             .into_iter()
             .filter(|name| !applies(scope, name));
         let why = "unsupported scope applied to resource";
@@ -278,7 +278,7 @@ fn amounts(limit: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
             .and_then(Value::as_str)
             .and_then(Quantity::parse)
     };
-    let text = |field: &str| value(field).map(written).unwrap_or_default();
+    let text = |field: &str| value(field).map(format_quantity).unwrap_or_default();
     // field, its larger counterpart, the field of the message, how messages call both
     for (low, high, field, what) in [
         ("min", "max", "min", ("min value", "max value")),

@@ -34,7 +34,7 @@ pub(super) static SERVICE: &[Row] = &[
     row("spec", Check(has_ports)),
     row("spec", Check(of_type)),
     row("spec.ports", MaxItems(MAX_PORTS)),
-    row("spec.ports", Check(named)),
+    row("spec.ports", Check(check_names)),
     row("spec.ports[*]", Table(PORT)),
     row("spec.ports", Unique("name")),
     row("spec.selector", Labels),
@@ -47,7 +47,7 @@ pub(super) static SERVICE: &[Row] = &[
         Choice(&["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]),
     ),
     row("spec", Check(node_ports)),
-    row("spec.ports", Check(repeated)),
+    row("spec.ports", Check(check_repeated)),
     row("spec", Check(source_ranges)),
     row("spec", Check(balancer)),
     row("spec", Check(traffic)),
@@ -134,7 +134,7 @@ fn of_type(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn named(ports: &Place<'_>, causes: &mut Vec<Cause>) {
+fn check_names(ports: &Place<'_>, causes: &mut Vec<Cause>) {
     if ports.list().len() < 2 {
         return;
     }
@@ -187,9 +187,9 @@ fn families(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let (address, all) = (spec.text("clusterIP"), spec.items("clusterIPs"));
     let addresses = spec.child("clusterIPs", "clusterIPs");
     if address.is_empty() && !all.is_empty() {
-        causes.push(addresses.refused("must be empty when `clusterIP` is not specified"));
+        causes.push(addresses.refusal("must be empty when `clusterIP` is not specified"));
     } else if all.first().is_some_and(|first| first != address) {
-        causes.push(addresses.refused("first value must match `clusterIP`"));
+        causes.push(addresses.refusal("first value must match `clusterIP`"));
     }
     let list = spec.child("ipFamilies", "ipFamilies");
     let mut families = HashSet::new();
@@ -222,14 +222,14 @@ fn cluster_addresses(list: &Place<'_>, causes: &mut Vec<Cause>) {
         let text = address.as_str().unwrap_or_default();
         if index == 0 && text == "None" {
             if list.list().len() > 1 {
-                causes.push(list.refused("'None' must be the first and only value"));
+                causes.push(list.refusal("'None' must be the first and only value"));
             }
         } else if let Err(why) = addresses::parse(text) {
-            causes.push(list.item(index, address).refused(why));
+            causes.push(list.item(index, address).refusal(why));
         }
     }
     if list.list().len() > 2 {
-        causes.push(list.refused("may only hold up to 2 values"));
+        causes.push(list.refusal("may only hold up to 2 values"));
     }
     if causes.len() > before {
         return;
@@ -238,7 +238,7 @@ fn cluster_addresses(list: &Place<'_>, causes: &mut Vec<Cause>) {
     if let [first, second] = list.list()
         && is_v6(first) == is_v6(second)
     {
-        causes.push(list.refused("may specify no more than one IP for each IP family"));
+        causes.push(list.refusal("may specify no more than one IP for each IP family"));
     }
     let families = list
         .sibling("ipFamilies")
@@ -254,7 +254,7 @@ fn cluster_addresses(list: &Place<'_>, causes: &mut Vec<Cause>) {
         if is_v6(address) != (family == "IPv6") {
             let family = family.as_str().unwrap_or_default();
             let why = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
-            causes.push(list.item(index, address).refused(&why));
+            causes.push(list.item(index, address).refusal(&why));
         }
     }
 }
@@ -283,7 +283,7 @@ fn node_ports(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn repeated(ports: &Place<'_>, causes: &mut Vec<Cause>) {
+fn check_repeated(ports: &Place<'_>, causes: &mut Vec<Cause>) {
     let mut taken = HashSet::new();
     for (index, port) in ports.list().iter().enumerate() {
         let (protocol, number) = (
@@ -411,12 +411,7 @@ fn addresses_stay(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
             all
         }
     };
-    list_stays(
-        ("clusterIPs", "clusterIP"),
-        (&of(old), &of(new)),
-        new,
-        causes,
-    );
+    list_stays("clusterIPs", "clusterIP", &of(old), &of(new), new, causes);
 }
 
 fn families_stay(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
@@ -424,18 +419,15 @@ fn families_stay(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         return;
     }
     let of = |spec: &Value| kubeapi::object::items(spec, "/ipFamilies").to_vec();
-    list_stays(
-        ("ipFamilies", "ipFamily"),
-        (&of(old), &of(new)),
-        new,
-        causes,
-    );
+    list_stays("ipFamilies", "ipFamily", &of(old), &of(new), new, causes);
 }
 
 /// Checks that the first item stays, and that the second is only removed with the family policy.
 fn list_stays(
-    (field, item): (&str, &str),
-    (before, after): (&[Value], &[Value]),
+    field: &str,
+    item: &str,
+    before: &[Value],
+    after: &[Value],
     spec: &Value,
     causes: &mut Vec<Cause>,
 ) {

@@ -58,7 +58,7 @@ pub(super) static ATTRIBUTES_CLASS: &[Row] = &[
 pub(super) static ATTACHMENT: &[Row] = &[
     row("spec.attacher", Name(formats::driver)),
     row("spec.attacher", MaxBytes(63)),
-    row("spec.source", Check(attached)),
+    row("spec.source", Check(check_attached)),
     row(
         "spec.source.inlineVolumeSpec?",
         Table(persistent_volume::INLINE),
@@ -174,7 +174,7 @@ fn repeated_topologies(list: &Place<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn attached(source: &Place<'_>, causes: &mut Vec<Cause>) {
+fn check_attached(source: &Place<'_>, causes: &mut Vec<Cause>) {
     let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
     match (
         source.has("inlineVolumeSpec"),
@@ -197,7 +197,7 @@ fn volume_name(name: &Place<'_>, causes: &mut Vec<Cause>) {
     causes.extend(
         names::dns_subdomain(text)
             .iter()
-            .map(|why| name.refused(why)),
+            .map(|why| name.refusal(why)),
     );
 }
 
@@ -225,7 +225,7 @@ fn token_requests(list: &Place<'_>, causes: &mut Vec<Cause>) {
 fn node_id(id: &Place<'_>, causes: &mut Vec<Cause>) {
     const LONGEST: usize = 256;
     if id.value.as_str().is_some_and(|id| id.len() > LONGEST) {
-        causes.push(id.refused(&format!("must be {LONGEST} characters or less")));
+        causes.push(id.refusal(&format!("must be {LONGEST} characters or less")));
     }
 }
 

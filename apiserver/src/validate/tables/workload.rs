@@ -162,7 +162,7 @@ fn pod_management(policy: &str) -> Vec<String> {
 
 fn not_zero(amount: &Place<'_>, causes: &mut Vec<Cause>) {
     if is_zero(amount.value) {
-        causes.push(amount.refused("cannot be 0"));
+        causes.push(amount.refusal("cannot be 0"));
     }
 }
 
@@ -175,7 +175,7 @@ fn not_empty(selector: &Place<'_>, causes: &mut Vec<Cause>) {
         Some("DaemonSet") => "daemonset",
         _ => "deployment",
     };
-    causes.push(selector.refused(&format!("empty selector is invalid for {kind}")));
+    causes.push(selector.refusal(&format!("empty selector is invalid for {kind}")));
 }
 
 /// Checks that a workload selects the pods of its own template.
@@ -247,11 +247,11 @@ fn stateful_strategy(strategy: &Place<'_>, causes: &mut Vec<Cause>) {
     match strategy.text("type") {
         "" => causes.push(Cause::required(strategy.path(), "")),
         "OnDelete" if !rolling.value.is_null() => {
-            causes.push(rolling.refused("only allowed for updateStrategy 'RollingUpdate'"));
+            causes.push(rolling.refusal("only allowed for updateStrategy 'RollingUpdate'"));
         }
         "OnDelete" => {}
         "RollingUpdate" => kubeapi::validate::engine::check(STATEFUL_ROLLING, &rolling, causes),
-        _ => causes.push(strategy.refused("must be 'RollingUpdate' or 'OnDelete'")),
+        _ => causes.push(strategy.refusal("must be 'RollingUpdate' or 'OnDelete'")),
     }
 }
 

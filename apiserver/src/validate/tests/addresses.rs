@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{created, updated};
+use super::{creation_causes, update_causes};
 
 const LOOPBACK: &str = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
 const LINK_LOCAL: &str = "may not be in the link-local range (169.254.0.0/16, fe80::/10)";
@@ -41,7 +41,7 @@ const CASES: [(&str, &str); 22] = [
     ("fe80::1%eth0", NO_ADDRESS),
 ];
 
-fn expected(field: &str, address: &str, why: &str) -> Vec<String> {
+fn expected_causes(field: &str, address: &str, why: &str) -> Vec<String> {
     if why.is_empty() {
         Vec::new()
     } else {
@@ -67,8 +67,8 @@ fn no_address_leads_a_node_to_itself() {
         for list in ["addresses", "notReadyAddresses"] {
             let field = format!("subsets[0].{list}[0].ip");
             assert_eq!(
-                created("endpoints", endpoints(list, address)),
-                expected(&field, address, why)
+                creation_causes("endpoints", endpoints(list, address)),
+                expected_causes(&field, address, why)
             );
         }
         let kind = if address.contains(':') {
@@ -78,13 +78,13 @@ fn no_address_leads_a_node_to_itself() {
         };
         let field = "endpoints[0].addresses[0]";
         assert_eq!(
-            created("endpointslices", slice(kind, address)),
-            expected(field, address, why)
+            creation_causes("endpointslices", slice(kind, address)),
+            expected_causes(field, address, why)
         );
         let field = "spec.externalIPs[0]";
         assert_eq!(
-            created("services", service(&[address])),
-            expected(field, address, why)
+            creation_causes("services", service(&[address])),
+            expected_causes(field, address, why)
         );
     }
 }
@@ -104,25 +104,25 @@ fn an_address_is_of_the_family_of_its_slice() {
         ),
     ] {
         assert_eq!(
-            created("endpointslices", slice(kind, address)),
-            expected(field, address, why)
+            creation_causes("endpointslices", slice(kind, address)),
+            expected_causes(field, address, why)
         );
     }
-    let both = created("endpointslices", slice("IPv4", "::1"));
+    let both = creation_causes("endpointslices", slice("IPv4", "::1"));
     let texts = ["must be an IPv4 address", LOOPBACK];
     assert_eq!(
         both,
         texts.map(|why| format!("{field}: Invalid value: \"::1\": {why}"))
     );
     assert_eq!(
-        created("endpointslices", slice("FQDN", "")),
+        creation_causes("endpointslices", slice("FQDN", "")),
         [format!("{field}: Required value")]
     );
     let why = "a lowercase RFC 1123 subdomain must consist of";
-    assert!(created("endpointslices", slice("FQDN", "a_b.c"))[0].contains(why));
+    assert!(creation_causes("endpointslices", slice("FQDN", "a_b.c"))[0].contains(why));
     let long = format!("{}.example.com", "a".repeat(64));
     assert!(
-        created("endpointslices", slice("FQDN", &long))[0]
+        creation_causes("endpointslices", slice("FQDN", &long))[0]
             .contains("must be no more than 63 bytes")
     );
 }
@@ -131,7 +131,7 @@ fn an_address_is_of_the_family_of_its_slice() {
 fn a_slice_has_a_bound() {
     let many = |count: usize| json!(vec![json!({"addresses": ["10.0.0.1"]}); count]);
     let of = |endpoints: Value| {
-        created(
+        creation_causes(
             "endpointslices",
             json!({"metadata": {"name": "a"}, "addressType": "IPv4", "endpoints": endpoints}),
         )
@@ -158,28 +158,28 @@ fn what_was_stored_before_may_stay() {
     let none = Vec::<String>::new();
     let bad = endpoints("addresses", "127.0.0.1");
     assert_eq!(
-        updated("endpoints", bad.clone(), labelled(bad.clone())),
+        update_causes("endpoints", bad.clone(), labelled(bad.clone())),
         none
     );
     assert_eq!(
-        updated("endpoints", bad, endpoints("addresses", "::1")).len(),
+        update_causes("endpoints", bad, endpoints("addresses", "::1")).len(),
         1
     );
     let bad = slice("IPv4", "127.0.0.1");
     assert_eq!(
-        updated("endpointslices", bad.clone(), labelled(bad.clone())),
+        update_causes("endpointslices", bad.clone(), labelled(bad.clone())),
         none
     );
     assert_eq!(
-        updated("endpointslices", bad, slice("IPv4", "127.0.0.2")).len(),
+        update_causes("endpointslices", bad, slice("IPv4", "127.0.0.2")).len(),
         1
     );
     let changed =
-        |addresses: &[&str]| updated("services", service(&["127.0.0.1"]), service(addresses));
+        |addresses: &[&str]| update_causes("services", service(&["127.0.0.1"]), service(addresses));
     assert_eq!(changed(&["192.0.2.1", "127.0.0.1"]), none);
     assert_eq!(
         changed(&["127.0.0.1", "::1"]),
-        expected("spec.externalIPs[1]", "::1", LOOPBACK)
+        expected_causes("spec.externalIPs[1]", "::1", LOOPBACK)
     );
 }
 
@@ -191,7 +191,7 @@ fn a_load_balancers_addresses_are_addresses() {
         service["status"] = json!({"loadBalancer": {"ingress": [ingress]}});
         service
     };
-    let changed = |ingress: Value| updated("services", service(&[]), with(ingress));
+    let changed = |ingress: Value| update_causes("services", service(&[]), with(ingress));
     let field = |name: &str| format!("status.loadBalancer.ingress[0].{name}");
     for (ip, why) in [
         ("192.0.2.1", ""),
@@ -199,7 +199,10 @@ fn a_load_balancers_addresses_are_addresses() {
         ("banana", NO_ADDRESS),
         ("", ""),
     ] {
-        assert_eq!(changed(json!({"ip": ip})), expected(&field("ip"), ip, why));
+        assert_eq!(
+            changed(json!({"ip": ip})),
+            expected_causes(&field("ip"), ip, why)
+        );
     }
     let why = "must be a DNS name, not an IP address";
     for (name, why) in [
@@ -209,9 +212,12 @@ fn a_load_balancers_addresses_are_addresses() {
     ] {
         assert_eq!(
             changed(json!({"hostname": name})),
-            expected(&field("hostname"), name, why)
+            expected_causes(&field("hostname"), name, why)
         );
     }
     let bad = with(json!({"ip": "banana"}));
-    assert_eq!(updated("services", bad.clone(), bad), Vec::<String>::new());
+    assert_eq!(
+        update_causes("services", bad.clone(), bad),
+        Vec::<String>::new()
+    );
 }

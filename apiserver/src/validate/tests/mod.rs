@@ -33,7 +33,7 @@ fn registry() -> Registry {
     Registry::builtin().with_crds(&[definition])
 }
 
-fn decoded(
+fn decode_object(
     plural: &str,
     mut object: Value,
     fields: FieldValidation,
@@ -81,7 +81,7 @@ fn bodies_that_cannot_be_read_are_refused_in_the_servers_words() {
         let text = object.to_string();
         format!(
             "{text}\n    {}",
-            decoded(plural, object, FieldValidation::Strict)
+            decode_object(plural, object, FieldValidation::Strict)
                 .0
                 .unwrap_err()
         )
@@ -92,16 +92,16 @@ fn bodies_that_cannot_be_read_are_refused_in_the_servers_words() {
 #[test]
 fn unknown_fields_are_told_and_pruned() {
     let body = || json!({"metadata": {"name": "a", "x": 1}, "spec": {"size": 2, "foo": 1}});
-    let (warnings, object) = decoded("widgets", body(), FieldValidation::Warn);
+    let (warnings, object) = decode_object("widgets", body(), FieldValidation::Warn);
     assert_eq!(
         warnings.unwrap(),
         ["unknown field \"spec.foo\"", "unknown field \"metadata.x\""]
     );
     let expected = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 2}});
     assert_eq!(object, expected);
-    let (warnings, object) = decoded("widgets", body(), FieldValidation::Ignore);
+    let (warnings, object) = decode_object("widgets", body(), FieldValidation::Ignore);
     assert_eq!((warnings.unwrap(), object), (Vec::new(), expected));
-    let (warnings, object) = decoded(
+    let (warnings, object) = decode_object(
         "configmaps",
         json!({"foo": {"bar": 1}}),
         FieldValidation::Warn,
@@ -141,7 +141,7 @@ fn texts(causes: Vec<Cause>) -> Vec<String> {
 }
 
 /// Decodes, defaults and validates an object, as a creation does.
-fn created(plural: &str, mut object: Value) -> Vec<String> {
+fn creation_causes(plural: &str, mut object: Value) -> Vec<String> {
     let registry = registry();
     let kind = registry
         .kinds()
@@ -160,7 +160,7 @@ fn created(plural: &str, mut object: Value) -> Vec<String> {
     texts(create(kind, &object))
 }
 
-fn updated(plural: &str, old: Value, new: Value) -> Vec<String> {
+fn update_causes(plural: &str, old: Value, new: Value) -> Vec<String> {
     let registry = registry();
     let kind = registry
         .kinds()
@@ -185,7 +185,7 @@ fn updated(plural: &str, old: Value, new: Value) -> Vec<String> {
 fn report(plural: &str, objects: Vec<Value>) -> String {
     let lines = objects.into_iter().map(|object| {
         let text = object.to_string();
-        let causes = created(plural, object);
+        let causes = creation_causes(plural, object);
         format!(
             "{text}\n    {}",
             if causes.is_empty() {
@@ -220,11 +220,11 @@ fn metadata_has_rules() {
     insta::assert_snapshot!(report);
     let large = json!({"metadata": {"name": "a", "annotations": {"a": "x".repeat(256 * 1024)}}});
     assert_eq!(
-        created("configmaps", large),
+        creation_causes("configmaps", large),
         ["metadata.annotations: Too long: may not be more than 262144 bytes"]
     );
     let long = json!({"metadata": {"name": "a", "labels": {"a": "x".repeat(64)}}});
-    assert!(created("configmaps", long)[0].ends_with("must be no more than 63 bytes"));
+    assert!(creation_causes("configmaps", long)[0].ends_with("must be no more than 63 bytes"));
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn containers_have_rules() {
     let mut host = container(json!({"ports": [{"containerPort": 80, "hostPort": 81}]}));
     host["spec"]["hostNetwork"] = true.into();
     let why = "spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is true";
-    assert_eq!(created("pods", host), [why]);
+    assert_eq!(creation_causes("pods", host), [why]);
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn little_of_a_pod_may_change() {
     let changed = |change: fn(&mut Value)| {
         let mut new = old();
         change(&mut new);
-        updated("pods", old(), new)
+        update_causes("pods", old(), new)
     };
     let allowed: [fn(&mut Value); 5] = [
         |_| {},
@@ -396,7 +396,7 @@ fn gates_of_scheduling_only_go_and_the_selector_of_a_gated_pod_only_grows() {
         pod(json!({"containers": containers, "schedulingGates": gates, "nodeSelector": selector}))
     };
     let changed =
-        |new: Value| updated("pods", gated(&["x/a", "x/b"], json!({"disk": "fast"})), new);
+        |new: Value| update_causes("pods", gated(&["x/a", "x/b"], json!({"disk": "fast"})), new);
     let none = Vec::<String>::new();
     assert_eq!(changed(gated(&["x/b"], json!({"disk": "fast"}))), none);
     assert_eq!(
@@ -416,7 +416,7 @@ fn gates_of_scheduling_only_go_and_the_selector_of_a_gated_pod_only_grows() {
             "spec.nodeSelector: Invalid value: {{\"disk\":\"slow\"}}: {why}"
         )]
     );
-    let free = updated(
+    let free = update_causes(
         "pods",
         gated(&[], json!({})),
         gated(&[], json!({"disk": "fast"})),
@@ -435,9 +435,9 @@ fn an_object_that_goes_takes_no_new_finalizers() {
     new["metadata"]["finalizers"] = json!(["x/b"]);
     let why = "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new \
                finalizers []string{\"x/b\"}";
-    assert_eq!(updated("configmaps", old.clone(), new.clone()), [why]);
+    assert_eq!(update_causes("configmaps", old.clone(), new.clone()), [why]);
     new["metadata"]["finalizers"] = json!([]);
-    assert!(updated("configmaps", old, new).is_empty());
+    assert!(update_causes("configmaps", old, new).is_empty());
 }
 
 #[test]
@@ -462,16 +462,16 @@ fn config_maps_and_secrets_have_rules() {
     insta::assert_snapshot!([report("configmaps", maps), report("secrets", secrets)].join("\n\n"));
     let large = named(json!({"data": {"a": "x".repeat(1024 * 1024 + 1)}}));
     assert_eq!(
-        created("configmaps", large),
+        creation_causes("configmaps", large),
         [": Too long: may not be more than 1048576 bytes"]
     );
 
     let old = named(json!({"immutable": true, "data": {"a": "QQ==", "b": ""}}));
     let reordered = named(json!({"immutable": true, "data": {"b": "", "a": "QQ=="}}));
-    assert!(updated("secrets", old.clone(), reordered).is_empty());
+    assert!(update_causes("secrets", old.clone(), reordered).is_empty());
     let new = named(json!({"data": {"a": "Qg=="}, "type": "other"}));
     assert_eq!(
-        updated("secrets", old, new),
+        update_causes("secrets", old, new),
         [
             "type: Invalid value: \"other\": field is immutable",
             "immutable: Forbidden: field is immutable when `immutable` is set",
@@ -543,7 +543,7 @@ fn services_endpoints_leases_and_nodes_have_rules() {
     let service = |ip: &str| named("spec", json!({"clusterIP": ip, "ports": [{"port": 80}]}));
     let why = "spec.clusterIPs[0]: Invalid value: [\"10.0.0.2\"]: may not change once set";
     assert_eq!(
-        updated("services", service("10.0.0.1"), service("10.0.0.2")),
+        update_causes("services", service("10.0.0.1"), service("10.0.0.2")),
         [why]
     );
 }
@@ -551,8 +551,8 @@ fn services_endpoints_leases_and_nodes_have_rules() {
 #[test]
 fn an_event_stands_where_its_object_does() {
     let event = |own: &str, involved: &str| json!({"metadata": {"name": "e", "namespace": own}, "involvedObject": {"namespace": involved}});
-    assert!(created("events", event("ns", "ns")).is_empty());
-    assert!(created("events", event("default", "")).is_empty());
+    assert!(creation_causes("events", event("ns", "ns")).is_empty());
+    assert!(creation_causes("events", event("default", "")).is_empty());
     let why = "involvedObject.namespace: Invalid value: \"other\": does not match event.namespace";
-    assert_eq!(created("events", event("ns", "other")), [why]);
+    assert_eq!(creation_causes("events", event("ns", "other")), [why]);
 }

@@ -5,10 +5,10 @@
 
 use serde_json::{Value, json};
 
-use super::{created, examples::example, updated};
+use super::{creation_causes, examples::example, update_causes};
 
 /// What objects are changed from has a little more than a new one.
-fn stored(plural: &str) -> Value {
+fn stored_object(plural: &str) -> Value {
     let mut object = example(plural);
     let more = match plural {
         "services" => {
@@ -52,7 +52,7 @@ fn set(object: &mut Value, pointer: &str, value: Value) {
     }
 }
 
-fn changed(mut object: Value, line: &str) -> Value {
+fn change_object(mut object: Value, line: &str) -> Value {
     for change in line.split(" ; ") {
         let (pointer, value) = change.split_once(" = ").unwrap();
         set(
@@ -97,7 +97,7 @@ fn check(table: &str, faults: impl Fn(&str, &str) -> Vec<String>) {
 }
 
 fn new(plural: &str, line: &str) -> Vec<String> {
-    created(plural, changed(example(plural), line))
+    creation_causes(plural, change_object(example(plural), line))
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn new_objects_of_other_groups_have_rules() {
 #[test]
 fn some_of_an_object_stays() {
     let change = |plural: &str, line: &str| {
-        let old = stored(plural);
-        updated(plural, old.clone(), changed(old, line))
+        let old = stored_object(plural);
+        update_causes(plural, old.clone(), change_object(old, line))
     };
     check(include_str!("rules/changes.txt"), change);
 }
@@ -139,12 +139,12 @@ fn valid_objects_are_accepted_and_may_stay_as_they_are() {
     ] {
         for plural in table.lines().filter_map(|line| line.strip_prefix("# ")) {
             assert_eq!(
-                created(plural, example(plural)),
+                creation_causes(plural, example(plural)),
                 Vec::<String>::new(),
                 "{plural}"
             );
             assert_eq!(
-                updated(plural, stored(plural), stored(plural)),
+                update_causes(plural, stored_object(plural), stored_object(plural)),
                 Vec::<String>::new(),
                 "{plural}"
             );

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{created, report, updated};
+use super::{creation_causes, report, update_causes};
 
 fn workload(change: Value) -> Value {
     let mut object = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {
@@ -35,7 +35,11 @@ fn workloads_have_rules() {
         } else {
             without_service(good)
         };
-        assert_eq!(created(plural, good), Vec::<String>::new(), "{plural}");
+        assert_eq!(
+            creation_causes(plural, good),
+            Vec::<String>::new(),
+            "{plural}"
+        );
     }
     let texts = report(
         "deployments",
@@ -68,14 +72,14 @@ fn without_service(mut object: Value) -> Value {
 #[test]
 fn what_pods_are_found_by_stays() {
     let other = json!({"/spec/selector": {"matchLabels": {"app": "b"}}, "/spec/template/metadata": {"labels": {"app": "b"}}});
-    let texts = updated(
+    let texts = update_causes(
         "deployments",
         without_service(workload(json!({}))),
         without_service(workload(other)),
     );
     assert_eq!(texts.len(), 1);
     insta::assert_snapshot!(texts[0], @r#"spec.selector: Invalid value: {"matchLabels":{"app":"b"}}: field is immutable"#);
-    let texts = updated(
+    let texts = update_causes(
         "statefulsets",
         workload(json!({})),
         workload(json!({"/spec/serviceName": "b"})),
@@ -85,7 +89,7 @@ fn what_pods_are_found_by_stays() {
         "{texts:?}"
     );
     assert!(
-        updated(
+        update_causes(
             "statefulsets",
             workload(json!({})),
             workload(json!({"/spec/replicas": 3}))
@@ -96,7 +100,10 @@ fn what_pods_are_found_by_stays() {
 
 #[test]
 fn jobs_have_rules() {
-    assert_eq!(created("jobs", job(json!({}))), Vec::<String>::new());
+    assert_eq!(
+        creation_causes("jobs", job(json!({}))),
+        Vec::<String>::new()
+    );
     let jobs = report(
         "jobs",
         [
@@ -113,7 +120,7 @@ fn jobs_have_rules() {
         json!({"metadata": {"name": name, "namespace": "n"}, "spec": spec})
     };
     assert_eq!(
-        created("cronjobs", cron("*/5 * * * *", "c", Value::Null)),
+        creation_causes("cronjobs", cron("*/5 * * * *", "c", Value::Null)),
         Vec::<String>::new()
     );
     let crons = report(
@@ -131,18 +138,21 @@ fn jobs_have_rules() {
 #[test]
 fn what_a_job_does_stays() {
     let image = json!({"/spec/template/spec/containers": [{"name": "a", "image": "j"}]});
-    assert_eq!(updated("jobs", job(json!({})), job(image.clone())).len(), 1);
+    assert_eq!(
+        update_causes("jobs", job(json!({})), job(image.clone())).len(),
+        1
+    );
     let mut suspended = job(json!({}));
     suspended["spec"]["suspend"] = json!(true);
     // nothing was made of it yet, so that a queue may still choose its nodes
     let nodes = job(json!({"/spec/template/spec/nodeSelector": {"zone": "a"}}));
     assert_eq!(
-        updated("jobs", suspended.clone(), nodes),
+        update_causes("jobs", suspended.clone(), nodes),
         Vec::<String>::new()
     );
-    assert_eq!(updated("jobs", suspended, job(image)).len(), 1);
+    assert_eq!(update_causes("jobs", suspended, job(image)).len(), 1);
     assert_eq!(
-        updated(
+        update_causes(
             "jobs",
             job(json!({"/spec/completions": 1})),
             job(json!({"/spec/completions": 2}))
@@ -164,7 +174,7 @@ fn service_account_of_a_binding_needs_a_namespace_only_in_the_cluster() {
             json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"});
         let subject = json!({"kind": "ServiceAccount", "name": "a", "namespace": own});
         let metadata = json!({"name": "b", "namespace": namespace});
-        let found = created(
+        let found = creation_causes(
             plural,
             json!({"metadata": metadata, "roleRef": role, "subjects": [subject]}),
         );
@@ -184,8 +194,11 @@ fn bindings_and_budgets_have_rules() {
         json!({"metadata": {"name": "a:b", "namespace": "n"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role}})
     };
-    assert!(created("rolebindings", binding("r")).is_empty());
-    assert_eq!(updated("rolebindings", binding("r"), binding("s")).len(), 1);
+    assert!(creation_causes("rolebindings", binding("r")).is_empty());
+    assert_eq!(
+        update_causes("rolebindings", binding("r"), binding("s")).len(),
+        1
+    );
     let both = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"minAvailable": 1, "maxUnavailable": 1}});
-    assert_eq!(created("poddisruptionbudgets", both).len(), 1);
+    assert_eq!(creation_causes("poddisruptionbudgets", both).len(), 1);
 }

@@ -9,7 +9,7 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 const PODS: &str = "/api/v1/namespaces/guarded/pods";
 
 /// A world with the namespace `guarded`, which has these labels.
-async fn guarded(labels: Value) -> World {
+async fn guarded_world(labels: Value) -> World {
     let world = World::new().await;
     let answer = world
         .send(&format!("POST {NAMESPACES}"), namespace(&labels))
@@ -58,7 +58,7 @@ fn message(answer: &Answer) -> &str {
 
 #[tokio::test]
 async fn what_is_enforced_refuses_pods_and_warns_of_workloads() {
-    let world = guarded(json!({"enforce": "baseline"})).await;
+    let world = guarded_world(json!({"enforce": "baseline"})).await;
     let violation = r#"violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)"#;
     let bad = pod("bad", json!({"hostNetwork": true}));
     let refused = world.send(&format!("POST {PODS}"), bad.clone()).await;
@@ -107,7 +107,8 @@ async fn what_is_enforced_refuses_pods_and_warns_of_workloads() {
 #[tokio::test]
 async fn a_warning_alone_refuses_nothing() {
     let world =
-        guarded(json!({"warn": "restricted", "warn-version": "v1.30", "audit": "baseline"})).await;
+        guarded_world(json!({"warn": "restricted", "warn-version": "v1.30", "audit": "baseline"}))
+            .await;
     let taken = world
         .send(&format!("POST {PODS}"), pod("p", json!({})))
         .await;
@@ -122,7 +123,7 @@ async fn a_warning_alone_refuses_nothing() {
 
 #[tokio::test]
 async fn containers_that_are_added_are_judged_and_other_changes_are_not() {
-    let world = guarded(json!({})).await;
+    let world = guarded_world(json!({})).await;
     let mut old = pod("old", json!({"hostNetwork": true}));
     world.create(PODS, old.clone()).await;
     let strict =
@@ -173,7 +174,7 @@ async fn labels_that_mean_nothing_are_refused_unless_they_stand_already() {
          privileged, baseline, restricted, metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: \"1.30\": must be \
          \"latest\" or \"v1.x\"]"
     );
-    let world = guarded(json!({"enforce": "restricted"})).await;
+    let world = guarded_world(json!({"enforce": "restricted"})).await;
     let relaxed =
         json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}});
     let answer = world

@@ -33,7 +33,7 @@ async fn with_policy(more: Value, bound: Value) -> World {
     world
 }
 
-fn denied(what: &str) -> String {
+fn denial(what: &str) -> String {
     format!(
         "widgets.example.com \"a\" is forbidden: ValidatingAdmissionPolicy 'sizes' with binding 'sizes-everywhere' denied request: {what}"
     )
@@ -47,7 +47,7 @@ async fn a_policy_refuses_in_kubernetes_words() {
             json!({"validations": [{"expression": "object.spec.size < 5"}]}),
             9,
             422,
-            denied("failed expression: object.spec.size < 5"),
+            denial("failed expression: object.spec.size < 5"),
         ),
         (
             json!({"validations": [{"expression": "object.spec.size < 5"}]}),
@@ -59,25 +59,25 @@ async fn a_policy_refuses_in_kubernetes_words() {
             json!({"validations": [{"expression": "object.spec.size < 5", "message": "too large"}]}),
             9,
             422,
-            denied("too large"),
+            denial("too large"),
         ),
         (
             json!({"validations": [{"expression": "object.spec.size < 5", "messageExpression": "'%d is too large'.format([object.spec.size])"}]}),
             9,
             422,
-            denied("9 is too large"),
+            denial("9 is too large"),
         ),
         (
             json!({"validations": [{"expression": "false", "reason": "Forbidden", "message": "no"}]}),
             1,
             403,
-            denied("no"),
+            denial("no"),
         ),
         (
             json!({"validations": [{"expression": "object.spec.none == 1"}]}),
             1,
             422,
-            denied("expression 'object.spec.none == 1' resulted in error: no such key: none"),
+            denial("expression 'object.spec.none == 1' resulted in error: no such key: none"),
         ),
         (
             json!({"validations": [{"expression": "object.spec.none == 1"}], "failurePolicy": "Ignore"}),
@@ -90,13 +90,13 @@ async fn a_policy_refuses_in_kubernetes_words() {
                 "validations": [{"expression": "variables.twice < 10", "messageExpression": "'twice is ' + string(variables.twice)"}]}),
             9,
             422,
-            denied("twice is 18"),
+            denial("twice is 18"),
         ),
         (
             json!({"validations": [{"expression": "request.operation == 'UPDATE' && request.userInfo.username == 'system:admin'"}]}),
             1,
             422,
-            denied(
+            denial(
                 "failed expression: request.operation == 'UPDATE' && request.userInfo.username == 'system:admin'",
             ),
         ),
@@ -116,7 +116,7 @@ async fn a_policy_refuses_in_kubernetes_words() {
             json!({"matchConditions": [{"name": "broken", "expression": "object.spec.none < 3"}], "validations": [{"expression": "true"}]}),
             9,
             422,
-            denied("match condition \"broken\" fails to evaluate: no such key: none"),
+            denial("match condition \"broken\" fails to evaluate: no such key: none"),
         ),
         (
             json!({"validations": [{"expression": "authorizer.group('').resource('pods').namespace('x').check('get').allowed()"}]}),
@@ -128,7 +128,7 @@ async fn a_policy_refuses_in_kubernetes_words() {
             json!({"validations": [{"expression": "authorizer.requestResource.check('create').allowed() && authorizer.serviceAccount('default', 'x').path('/metrics').check('get').allowed()", "message": "may not"}]}),
             1,
             422,
-            denied("may not"),
+            denial("may not"),
         ),
     ];
     for (more, size, code, message) in cases {
@@ -241,7 +241,7 @@ async fn updates_and_deletions_are_held_against_policies_too() {
             &format!("MERGE {WIDGETS}/a"),
             size(4),
             422,
-            json!({"message": denied("no")}),
+            json!({"message": denial("no")}),
         )
         .await;
     world
@@ -252,7 +252,7 @@ async fn updates_and_deletions_are_held_against_policies_too() {
             &format!("DELETE {WIDGETS}/a"),
             Value::Null,
             422,
-            json!({"message": denied("no")}),
+            json!({"message": denial("no")}),
         )
         .await;
     assert_eq!(world.get(&format!("{WIDGETS}/a")).await["spec"]["size"], 12);
@@ -321,7 +321,7 @@ async fn policies_have_parameters() {
         let answer = world.send(&format!("POST {WIDGETS}"), widget("a", 9)).await;
         match expected {
             "" => assert_eq!(answer.code, 201, "{param_ref}: {}", answer.body),
-            expected => assert_eq!(answer.body["message"], denied(expected), "{param_ref}"),
+            expected => assert_eq!(answer.body["message"], denial(expected), "{param_ref}"),
         }
     }
 }

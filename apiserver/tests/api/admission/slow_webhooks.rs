@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::about;
-use crate::world::{WIDGETS, World, named, refusal, registry, widget};
+use crate::world::{WIDGETS, World, named_map, refusal, registry, widget};
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 
@@ -48,7 +48,9 @@ async fn webhooks_that_hang_hold_up_a_request_for_a_minute_at_most() {
             .webhooks(Arc::new(Silent))
             .build();
         let world = World::around(api);
-        world.create("/api/v1/namespaces", named("default")).await;
+        world
+            .create("/api/v1/namespaces", named_map("default"))
+            .await;
         world
             .create(&format!("{CONFIGURATIONS}/{collection}"), hanging(10))
             .await;

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::about;
-use crate::world::{MAPS, WIDGETS, World, named, registry, widget};
+use crate::world::{MAPS, WIDGETS, World, named_map, registry, widget};
 
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
@@ -71,7 +71,7 @@ async fn with_webhooks() -> (World, Arc<Fake>) {
         .build();
     let world = World::around(api);
     for name in ["default", "other"] {
-        world.create("/api/v1/namespaces", named(name)).await;
+        world.create("/api/v1/namespaces", named_map(name)).await;
     }
     (world, fake)
 }
@@ -170,7 +170,7 @@ async fn validating_webhooks_are_asked() {
         .create(VALIDATING, hook(json!({"rules": about(&["*"], &["*/*"])})))
         .await;
     world
-        .expect(&format!("POST {MAPS}"), named("x"), 400, json!({}))
+        .expect(&format!("POST {MAPS}"), named_map("x"), 400, json!({}))
         .await;
     world
         .expect(
@@ -180,7 +180,7 @@ async fn validating_webhooks_are_asked() {
             json!({}),
         )
         .await;
-    world.create(MAPS, named("x")).await;
+    world.create(MAPS, named_map("x")).await;
 }
 
 #[tokio::test]

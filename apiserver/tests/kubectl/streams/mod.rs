@@ -86,7 +86,7 @@ async fn logs_are_read_and_refused_as_from_a_kubelet() {
     world
         .kubectl("logs p --tail=5 --since=1m --timestamps --previous --limit-bytes=9")
         .await;
-    let asked = node.asked();
+    let asked = node.requests();
     assert_eq!(asked[0], "edge-1 GET /containerLogs/default/p/c");
     assert_eq!(
         asked[1],
@@ -116,7 +116,7 @@ async fn logs_are_read_and_refused_as_from_a_kubelet() {
         ),
     ];
     for (line, expected) in rows {
-        let refused = world.refused(line, "").await;
+        let refused = world.fail(line, "").await;
         assert!(refused.contains(expected), "kubectl {line}: {refused}");
     }
 }
@@ -129,7 +129,7 @@ async fn a_log_that_is_followed_comes_line_by_line_and_ends_with_the_client() {
     node.say("more\n");
     following.until("more").await;
     drop(following);
-    within("what is left of the node", node.left()).await;
+    within("what is left of the node", node.wait_dropped()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,9 +170,9 @@ async fn commands_are_run_over_both_protocols() {
     let expected =
         "edge-1 POST /exec/default/p/c?command=say&command=out&command=err&error=1&output=1";
     assert!(
-        node.asked().iter().any(|asked| asked == expected),
+        node.requests().iter().any(|asked| asked == expected),
         "{:?}",
-        node.asked()
+        node.requests()
     );
 }
 
@@ -265,7 +265,7 @@ async fn streams_end_with_the_server() {
         }
         within("the end of kubectl", child.wait()).await.unwrap();
         // the node is told, too
-        within("what is left of the node", node.left()).await;
+        within("what is left of the node", node.wait_dropped()).await;
     }
     within("the end of the server", world.server).await.unwrap();
 }
@@ -337,7 +337,7 @@ async fn policies_say_what_may_be_run() {
         {"kind": "ValidatingAdmissionPolicyBinding", "apiVersion": "admissionregistration.k8s.io/v1",
             "metadata": {"name": "no-cat"}, "spec": {"policyName": "no-cat", "validationActions": ["Deny"]}},
     ]});
-    world.told("apply -f -", &list.to_string()).await;
+    world.run("apply -f -", &list.to_string()).await;
     for protocol in PROTOCOLS {
         let (code, said) = run(&world, protocol, "exec p -- say hi", b"").await;
         assert_eq!((code, said.out.as_str()), (Some(0), "hi"), "{said:?}");

@@ -91,7 +91,7 @@ fn text(code: u16, text: &'static str) -> NodeAnswer {
 
 impl FakeNode {
     /// What it was asked, in order.
-    pub(super) fn asked(&self) -> Vec<String> {
+    pub(super) fn requests(&self) -> Vec<String> {
         self.asked.lock().clone()
     }
 
@@ -101,7 +101,7 @@ impl FakeNode {
     }
 
     /// Waits until a stream was dropped.
-    pub(super) async fn left(&self) {
+    pub(super) async fn wait_dropped(&self) {
         self.left.notified().await;
     }
 
@@ -131,7 +131,7 @@ impl FakeNode {
     }
 
     /// Upgrades to SPDY; `serve` is given the node's end.
-    fn upgraded<F>(
+    fn upgrade<F>(
         &self,
         request: &NodeRequest,
         serve: impl FnOnce(Session, Incoming) -> F + Send + 'static,
@@ -200,11 +200,11 @@ impl NodeStreams for FakeNode {
                     .iter()
                     .filter(|(name, _)| flags.contains(&name.as_str()))
                     .count();
-                self.upgraded(&request, move |session, incoming| {
+                self.upgrade(&request, move |session, incoming| {
                     command(session, incoming, words, 1 + wanted)
                 })
             }
-            Some("portForward") => self.upgraded(&request, forward),
+            Some("portForward") => self.upgrade(&request, forward),
             Some("stats") => text(200, "{\"node\":{}}"),
             _ => text(404, "404 page not found\n"),
         })
@@ -255,7 +255,7 @@ async fn command(session: Session, mut incoming: Incoming, words: Vec<String>, c
             tokio::io::copy(&mut stdin, &mut stdout).await.unwrap();
             success()
         }
-        ["exit", code] => exited(code),
+        ["exit", code] => exit_status(code),
         ["wait"] => {
             stdout.write_all(b"begun").await.unwrap();
             return std::future::pending().await;
@@ -289,7 +289,7 @@ fn success() -> String {
     r#"{"metadata":{},"status":"Success"}"#.to_owned()
 }
 
-fn exited(code: &str) -> String {
+fn exit_status(code: &str) -> String {
     let message = format!("command terminated with non-zero exit code: exit status {code}");
     let causes = serde_json::json!([{"reason": "ExitCode", "message": code}]);
     serde_json::json!({"metadata": {}, "status": "Failure", "reason": "NonZeroExitCode", "message": message,

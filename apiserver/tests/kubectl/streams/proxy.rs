@@ -51,11 +51,11 @@ async fn pods_and_services_are_reached_by_their_ports() {
         assert!(!said.contains("authorization"), "{said}");
     }
     assert!(
-        node.asked()
+        node.requests()
             .iter()
             .all(|asked| asked == "edge-1 POST /portForward/default/p"),
         "{:?}",
-        node.asked()
+        node.requests()
     );
     for (path, expected) in [
         (
@@ -83,7 +83,7 @@ async fn pods_and_services_are_reached_by_their_ports() {
         ),
     ] {
         let refused = world
-            .refused(&format!("get --raw {NAMESPACE}/{path}"), "")
+            .fail(&format!("get --raw {NAMESPACE}/{path}"), "")
             .await;
         assert!(refused.contains(expected), "{path}: {refused}");
     }
@@ -107,7 +107,7 @@ async fn nodes_show_their_pages() {
         );
     }
     assert_eq!(
-        node.asked(),
+        node.requests(),
         [
             "edge-1 GET /stats/summary?only_cpu_and_memory=true",
             "edge-1 GET /stats/summary"
@@ -125,7 +125,7 @@ async fn nodes_show_their_pages() {
         ("edge-3/proxy/stats/summary", "nodes \"edge-3\" not found"),
     ] {
         let refused = world
-            .refused(&format!("get --raw /api/v1/nodes/{path}"), "")
+            .fail(&format!("get --raw /api/v1/nodes/{path}"), "")
             .await;
         assert!(refused.contains(expected), "{path}: {refused}");
     }

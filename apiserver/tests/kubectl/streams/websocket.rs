@@ -222,7 +222,7 @@ async fn what_is_no_stream_is_refused_before_it_begins() {
         400
     );
     assert_eq!(
-        node.asked(),
+        node.requests(),
         ["edge-2 POST /exec/default/away/c?command=say&output=1"]
     );
     let mut plain = connect(&world).await;
@@ -268,5 +268,5 @@ async fn a_log_comes_as_messages_too() {
         );
     }
     drop(socket);
-    within("what is left of the node", node.left()).await;
+    within("what is left of the node", node.wait_dropped()).await;
 }

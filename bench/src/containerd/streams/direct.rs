@@ -34,7 +34,7 @@ pub(super) async fn exec(
             .raw_cri
             .runtime(async |mut client| client.exec(request).await)
     });
-    let stream = upgraded(&url.await??.url).await?;
+    let stream = connect_upgraded(&url.await??.url).await?;
     let (session, _incoming, driver) = session::new(stream, Role::Client);
     let driver = tokio::spawn(driver.run());
     let of = |kind: &str| Headers::new().with("streamtype", kind);
@@ -58,7 +58,7 @@ pub(super) async fn exec(
 }
 
 /// Returns the connection to one of the runtime's URLs, upgraded to SPDY.
-async fn upgraded(url: &str) -> anyhow::Result<TcpStream> {
+async fn connect_upgraded(url: &str) -> anyhow::Result<TcpStream> {
     let uri: Uri = url.parse()?;
     let authority = uri
         .authority()

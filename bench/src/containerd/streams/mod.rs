@@ -57,17 +57,18 @@ pub(crate) async fn streams() -> anyhow::Result<Vec<Figure>> {
     // The first commands load the programs into memory.
     direct::exec(&rig, &container, &["true"]).await?;
     exec(&pods, &["true"]).await?;
-    let commands = rounds(&rig, &container, &pods, (&["true"], 0), ROUNDS).await?;
+    let commands = rounds(&rig, &container, &pods, &["true"], 0, ROUNDS).await?;
     let bytes = BYTES.to_string();
     let transfers = rounds(
         &rig,
         &container,
         &pods,
-        (&["head", "-c", &bytes, "/dev/zero"], BYTES),
+        &["head", "-c", &bytes, "/dev/zero"],
+        BYTES,
         TRANSFERS,
     )
     .await?;
-    let followed = followed(&rig, &pods).await?;
+    let followed = follow(&rig, &pods).await?;
     tokio::task::spawn_blocking(move || drop(rig)).await?;
     let figure = |name, value, unit| Figure { name, value, unit };
     Ok(vec![
@@ -97,7 +98,8 @@ async fn rounds(
     rig: &Arc<RealRig>,
     container: &str,
     pods: &Api<Pod>,
-    (command, bytes): (&[&str], u64),
+    command: &[&str],
+    bytes: u64,
     rounds: usize,
 ) -> anyhow::Result<Rounds> {
     let (mut direct, mut ours) = (Vec::new(), Vec::new());
@@ -159,7 +161,7 @@ struct Followed {
     agent: f64,
 }
 
-async fn followed(rig: &RealRig, pods: &Api<Pod>) -> anyhow::Result<Followed> {
+async fn follow(rig: &RealRig, pods: &Api<Pod>) -> anyhow::Result<Followed> {
     let cloud = rig.cloud.process.id().context("the cloud has ended")?;
     let agent = rig.node.process.id().context("the agent has ended")?;
     let before = (memory(cloud)?, memory(agent)?);

@@ -100,7 +100,7 @@ pub(super) async fn ensure(client: &Client, install: bool) -> Result<(), CrdErro
         return Err(CrdError::Missing(missing));
     }
     for name in needed {
-        established(&api, &name).await?;
+        wait_established(&api, &name).await?;
     }
     Ok(())
 }
@@ -142,7 +142,7 @@ fn check(
 }
 
 /// Waits until the kind is served.
-async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<(), CrdError> {
+async fn wait_established(api: &Api<CustomResourceDefinition>, name: &str) -> Result<(), CrdError> {
     let begun = Instant::now();
     loop {
         let found = api.get(name).await.map_err(|source| CrdError::Api {

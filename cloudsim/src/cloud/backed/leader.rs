@@ -139,7 +139,7 @@ impl Election {
         Leading(self.leads.subscribe())
     }
 
-    pub(super) fn reached(&self) -> watch::Receiver<bool> {
+    pub(super) fn reachability(&self) -> watch::Receiver<bool> {
         self.reached.subscribe()
     }
 
@@ -276,7 +276,7 @@ impl Election {
     async fn try_acquire_or_renew(&mut self) -> Result<Attempt, kube::Error> {
         let Some(lease) = self.api.get_opt(LEASE).await? else {
             let lease = self.lease(Lease::default(), &self.identity);
-            return acquired(self.api.create(&PostParams::default(), &lease).await);
+            return read_acquisition(self.api.create(&PostParams::default(), &lease).await);
         };
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.clone().unwrap_or_default();
@@ -309,7 +309,7 @@ impl Election {
             }
         }
         let lease = self.lease(lease, &self.identity);
-        acquired(
+        read_acquisition(
             self.api
                 .replace(LEASE, &PostParams::default(), &lease)
                 .await,
@@ -324,7 +324,7 @@ impl Election {
             .is_some_and(|spec| spec.holder_identity.as_ref() == Some(&self.identity));
         if is_mine {
             let lease = self.lease(lease, "");
-            acquired(
+            read_acquisition(
                 self.api
                     .replace(LEASE, &PostParams::default(), &lease)
                     .await,
@@ -370,7 +370,7 @@ fn installation(lease: &Lease) -> String {
 }
 
 /// Reads the result of a write that makes this replica the holder.
-fn acquired(written: Result<Lease, kube::Error>) -> Result<Attempt, kube::Error> {
+fn read_acquisition(written: Result<Lease, kube::Error>) -> Result<Attempt, kube::Error> {
     match written {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Conflict),
         written => written.map(|_| Attempt::Mine),

@@ -30,7 +30,7 @@ pub use self::{
     crds::CrdError,
     leader::LEASE,
     observer::Observer,
-    rights::{RULES, Right, RightsError, Rules},
+    rights::{RULES, RequiredRules, Right, RightsError},
     sessions::{CountedSessions, of_all_replicas},
 };
 use super::metrics::Metrics;
@@ -278,15 +278,17 @@ impl Backed {
     }
 
     /// Returns whether the cluster's API server answered the last call.
-    pub(super) fn reached(&self) -> watch::Receiver<bool> {
-        self.election.reached()
+    pub(super) fn reachability(&self) -> watch::Receiver<bool> {
+        self.election.reachability()
     }
 
     /// Starts what must be done once for the cluster, and what ends sessions that another replica has revoked.
     pub(super) fn spawn(
         self,
-        (events, metrics): (&Recorder, Metrics),
-        (certificates, sessions): (&NodeCertificates, &Sessions),
+        events: &Recorder,
+        metrics: Metrics,
+        certificates: &NodeCertificates,
+        sessions: &Sessions,
         tasks: &Tasks,
     ) {
         let leading = self.election.leading();

@@ -20,7 +20,7 @@ pub const RULES: &str = include_str!("rules.yaml");
 
 /// The needed rules.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Rules {
+pub struct RequiredRules {
     /// In all namespaces, and for cluster-scoped objects.
     pub cluster: Vec<PolicyRule>,
     /// In single namespaces.
@@ -92,7 +92,7 @@ fn lines(missing: &[Right]) -> String {
         .join("\n")
 }
 
-impl Rules {
+impl RequiredRules {
     /// Returns the rules of this version.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ fn of(namespace: &str, rule: &PolicyRule) -> Vec<Right> {
 
 /// Checks each right with the API.
 pub(super) async fn check(client: &Client, makes_crds: bool) -> Result<(), RightsError> {
-    let rights = Rules::of_this_version()?.rights(makes_crds);
+    let rights = RequiredRules::of_this_version()?.rights(makes_crds);
     let ask = |right: Right| async move {
         let allowed = is_allowed(client, &right).await?;
         Ok::<_, kube::Error>((!allowed).then_some(right))
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_missing_right_is_told_with_the_rule_to_add() {
-        let rules = Rules::of_this_version().unwrap();
+        let rules = RequiredRules::of_this_version().unwrap();
         let rights = rules.rights(false);
         assert!(rights.is_subset(&rules.rights(true)) && rights.len() < rules.rights(true).len());
         let status = rights

@@ -17,7 +17,7 @@ use wire::instance::Instance;
 
 use super::leader::LEASE_DURATION;
 use crate::{
-    pki::{Change, Entry, Precondition, Records, RecordsError},
+    pki::{Change, Precondition, RecordEntry, Records, RecordsError},
     sessions::{NodeSession, RemoteSession, Sessions},
 };
 
@@ -92,7 +92,7 @@ pub(super) async fn run(
         if let Ok(known) = &known {
             let alive = alive(known, Timestamp::now());
             let is_dead =
-                |entry: &&Entry| entry.name != replica && !alive.contains_key(&entry.name);
+                |entry: &&RecordEntry| entry.name != replica && !alive.contains_key(&entry.name);
             changes.extend(known.iter().filter(is_dead).map(removal));
             sessions.set_remote(remote(alive, &replica));
         }
@@ -113,8 +113,8 @@ pub(super) async fn run(
 
 /// Returns the records of running replicas, by the replica's name. A replica that no longer writes has ended when its Lease would
 /// have run out: by the clocks of the replicas, and more coarsely by the reader's.
-fn alive(known: &[Entry], now: Timestamp) -> BTreeMap<String, SessionsRecord> {
-    let read = |entry: &Entry| {
+fn alive(known: &[RecordEntry], now: Timestamp) -> BTreeMap<String, SessionsRecord> {
+    let read = |entry: &RecordEntry| {
         Some((
             entry.name.clone(),
             SessionsRecord::deserialize(&entry.value).ok()?,
@@ -130,7 +130,7 @@ fn alive(known: &[Entry], now: Timestamp) -> BTreeMap<String, SessionsRecord> {
 }
 
 /// Returns the removal of a record whose replica has ended.
-fn removal(entry: &Entry) -> Change {
+fn removal(entry: &RecordEntry) -> Change {
     Change {
         name: entry.name.clone(),
         expected: entry.version.clone(),
@@ -166,13 +166,13 @@ pub struct CountedSessions {
 
 /// Returns the sessions of all running replicas.
 pub async fn of_all_replicas(client: &Client) -> Result<CountedSessions, RecordsError> {
-    Ok(counted(
+    Ok(count_sessions(
         &Records::in_cluster(KIND, client).list().await?,
         Timestamp::now(),
     ))
 }
 
-fn counted(known: &[Entry], now: Timestamp) -> CountedSessions {
+fn count_sessions(known: &[RecordEntry], now: Timestamp) -> CountedSessions {
     let alive = alive(known, now);
     let has_counted = |record: &SessionsRecord| {
         record
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     /// The record of a replica that started and wrote at these seconds, with a session of this node.
-    fn entry(name: &str, started: i64, at: i64, node: &str) -> Entry {
+    fn entry(name: &str, started: i64, at: i64, node: &str) -> RecordEntry {
         let time = |second| Timestamp::from_second(second).unwrap().to_string();
         let count = json!({"messages": 0, "bytes": 0});
         let session = json!({
@@ -205,7 +205,7 @@ mod tests {
             "sent": count, "received": count,
         });
         let value = json!({"at": time(at), "started": time(started), "nodes": [session]});
-        Entry {
+        RecordEntry {
             name: name.to_owned(),
             value,
             version: Precondition::Anything,
@@ -214,8 +214,9 @@ mod tests {
 
     #[test]
     fn sessions_of_a_dead_replica_end_and_those_of_a_new_one_are_not_counted_yet() {
-        let counted =
-            |entries: &[Entry], now| counted(entries, Timestamp::from_second(now).unwrap());
+        let counted = |entries: &[RecordEntry], now| {
+            count_sessions(entries, Timestamp::from_second(now).unwrap())
+        };
         let names = |found: &CountedSessions| {
             found
                 .sessions

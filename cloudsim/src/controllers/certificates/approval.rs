@@ -293,10 +293,10 @@ mod tests {
             seen: Some([192, 0, 2, 7].into()),
             ..NodeNames::default()
         };
-        decide(spec, &known, &reserved())
+        decide(spec, &known, &reserved_names())
     }
 
-    fn reserved() -> ReservedNames {
+    fn reserved_names() -> ReservedNames {
         let service = |name: &str, address: &str| {
             let object = json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"clusterIP": address, "externalIPs": ["192.0.2.66"]}});
             serde_json::from_value::<Service>(object).unwrap()
@@ -346,7 +346,7 @@ mod tests {
                 allowed: vec![bad.to_owned()],
                 is_shared: false,
             };
-            let decision = decide(&request("edge-1", &[bad]), &allowed, &reserved());
+            let decision = decide(&request("edge-1", &[bad]), &allowed, &reserved_names());
             assert_eq!(
                 decision == Decision::Approve,
                 !never.contains(&bad),
@@ -359,14 +359,18 @@ mod tests {
             allowed: Vec::new(),
         };
         assert!(matches!(
-            decide(&request("edge-1", &["192.0.2.7"]), &shared, &reserved()),
+            decide(
+                &request("edge-1", &["192.0.2.7"]),
+                &shared,
+                &reserved_names()
+            ),
             Decision::Deny(_)
         ));
         assert_eq!(
             decide(
                 &request("edge-1", &["192.0.2.7"]),
                 &NodeNames::default(),
-                &reserved()
+                &reserved_names()
             ),
             Decision::Wait
         );
@@ -374,7 +378,7 @@ mod tests {
             decide(
                 &request("edge-1", &["127.0.0.1"]),
                 &NodeNames::default(),
-                &reserved()
+                &reserved_names()
             ),
             Decision::Approve
         );
@@ -383,13 +387,13 @@ mod tests {
     #[test]
     fn names_are_the_nodes_own_and_nobody_elses() {
         let ask = |node: &str, name: &str, allowed: &[&str]| {
-            let mut wanted = served(node);
+            let mut wanted = serving_request(node);
             (wanted.names, wanted.addresses) = (vec![name.to_owned()], Vec::new());
             let known = NodeNames {
                 allowed: allowed.iter().map(|one| (*one).to_owned()).collect(),
                 ..NodeNames::default()
             };
-            reserved().find(&wanted).is_none()
+            reserved_names().find(&wanted).is_none()
                 && (name == node || known.allowed.iter().any(|one| one == name))
         };
         assert!(
@@ -414,7 +418,7 @@ mod tests {
         }
     }
 
-    fn served(node: &str) -> ServingRequest {
+    fn serving_request(node: &str) -> ServingRequest {
         let node = node.to_ascii_lowercase().replace('*', "x");
         let csr = Csr::for_server(node.trim_end_matches('.'), &[[127, 0, 0, 1].into()]).unwrap();
         let mut wanted = ServingRequest::read(csr.der()).unwrap();

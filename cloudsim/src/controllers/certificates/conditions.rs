@@ -18,7 +18,7 @@ pub(super) fn conditions(
 }
 
 /// Returns the condition `Approved`.
-pub(crate) fn approved() -> CertificateSigningRequestCondition {
+pub(crate) fn approved_condition() -> CertificateSigningRequestCondition {
     condition(
         "Approved",
         "AutoApproved",

@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use wire::enroll::{Ca, pem_certificate};
 
-pub(crate) use self::conditions::approved;
+pub(crate) use self::conditions::approved_condition;
 use self::{
     approval::{Decision, ReservedNames, SIGNER, readable},
     conditions::{condition, conditions},
@@ -88,7 +88,7 @@ async fn reconcile(
     match RequestPhase::of(&request) {
         RequestPhase::Pending if signer.approves => {
             let condition = match signer.approver.decide(client, &request.spec).await? {
-                Decision::Approve => approved(),
+                Decision::Approve => approved_condition(),
                 Decision::Deny(why) => {
                     warn!(request = name, reason = why, "certificate request denied");
                     condition("Denied", "NotTheNodesOwn", &why)

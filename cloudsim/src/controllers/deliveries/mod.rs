@@ -41,7 +41,7 @@ pub(super) fn deletion_stub(path: &ObjectPath, uid: &str) -> Value {
 
 /// Builds the deletion of an object, with as much of it as is known.
 pub(super) fn delete(path: &ObjectPath, uid: &str, object: Value) -> Delivery {
-    let body = told(path, Change::Delete, object);
+    let body = delivery_message(path, Change::Delete, object);
     Delivery {
         key: DeliveryKey::Object(uid.to_owned()),
         object: Some(ObjectRef {
@@ -75,7 +75,7 @@ pub(super) fn put(
         _ if first => Change::Insert,
         _ => Change::Update,
     };
-    let body = told(path, change, object);
+    let body = delivery_message(path, change, object);
     Some(Delivery {
         key: DeliveryKey::Object(uid.clone()),
         object: Some(ObjectRef {
@@ -87,7 +87,7 @@ pub(super) fn put(
     })
 }
 
-fn told(path: &ObjectPath, change: Change, object: Value) -> Downstream {
+fn delivery_message(path: &ObjectPath, change: Change, object: Value) -> Downstream {
     let origin = match path.kind {
         ObjectKind::Node | ObjectKind::ConfigMap | ObjectKind::Secret | ObjectKind::Pod => {
             Source::EdgeController

@@ -12,11 +12,11 @@ fn live(uid: &str, revision: &str) -> Value {
     json!({"metadata": {"name": "p", "namespace": "default", "uid": uid, "resourceVersion": revision}})
 }
 
-fn acknowledged(uid: &str, revision: u64) -> Synced {
+fn synced_state(uid: &str, revision: u64) -> Synced {
     [(uid.to_owned(), (path(), revision))].into()
 }
 
-fn told(deliveries: Vec<Delivery>) -> Vec<String> {
+fn describe(deliveries: Vec<Delivery>) -> Vec<String> {
     let words = deliveries
         .into_iter()
         .map(|delivery| match Down::from(delivery.message).body {
@@ -35,33 +35,33 @@ fn told(deliveries: Vec<Delivery>) -> Vec<String> {
 #[test]
 fn new_changed_current_and_gone() {
     assert_eq!(
-        told(difference(&path(), Some(live("u1", "5")), &Synced::new())),
+        describe(difference(&path(), Some(live("u1", "5")), &Synced::new())),
         ["Insert u1 at Some(5)"]
     );
     assert_eq!(
-        told(difference(
+        describe(difference(
             &path(),
             Some(live("u1", "5")),
-            &acknowledged("u1", 4)
+            &synced_state("u1", 4)
         )),
         ["Update u1 at Some(5)"]
     );
-    assert!(difference(&path(), Some(live("u1", "5")), &acknowledged("u1", 5)).is_empty());
+    assert!(difference(&path(), Some(live("u1", "5")), &synced_state("u1", 5)).is_empty());
     assert_eq!(
-        told(difference(&path(), None, &acknowledged("u1", 5))),
+        describe(difference(&path(), None, &synced_state("u1", 5))),
         ["Delete u1 at None"]
     );
     // sent, and possibly received
     assert_eq!(
-        told(difference(
+        describe(difference(
             &path(),
             Some(live("u1", "5")),
-            &acknowledged("u1", 0)
+            &synced_state("u1", 0)
         )),
         ["Insert u1 at Some(5)"]
     );
     assert_eq!(
-        told(difference(&path(), None, &acknowledged("u1", 0))),
+        describe(difference(&path(), None, &synced_state("u1", 0))),
         ["Delete u1 at None"]
     );
     assert!(difference(&path(), None, &Synced::new()).is_empty());
@@ -69,10 +69,10 @@ fn new_changed_current_and_gone() {
 
 #[test]
 fn an_object_made_anew_under_its_name_is_a_delete_and_an_insert() {
-    let words = told(difference(
+    let words = describe(difference(
         &path(),
         Some(live("u2", "9")),
-        &acknowledged("u1", 5),
+        &synced_state("u1", 5),
     ));
     assert_eq!(words, ["Delete u1 at None", "Insert u2 at Some(9)"]);
 }
@@ -82,7 +82,7 @@ fn a_pod_first_seen_while_it_is_deleted_is_an_update() {
     let mut pod = live("u1", "5");
     pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     assert_eq!(
-        told(difference(&path(), Some(pod), &Synced::new())),
+        describe(difference(&path(), Some(pod), &Synced::new())),
         ["Update u1 at Some(5)"]
     );
 }

@@ -34,7 +34,7 @@ pub(super) struct Index {
 
 impl Index {
     /// Adds or updates a device. Returns the nodes to notify: its own and its previous one.
-    pub(super) fn applied(&mut self, device: &Device) -> BTreeSet<String> {
+    pub(super) fn apply(&mut self, device: &Device) -> BTreeSet<String> {
         let place = DeviceEntry::of(device);
         let node = place.node.clone();
         let old = self.devices.insert(key(device), place.clone());
@@ -48,7 +48,7 @@ impl Index {
     }
 
     /// Removes a device. Returns its node.
-    pub(super) fn removed(&mut self, key: &Key) -> Option<String> {
+    pub(super) fn remove(&mut self, key: &Key) -> Option<String> {
         let place = self.devices.remove(key)?;
         let node = place.node.clone();
         self.depart(place);
@@ -71,7 +71,7 @@ impl Index {
             .cloned()
             .collect();
         gone.into_iter()
-            .filter_map(|key| Some((self.removed(&key)?, device_path(&key))))
+            .filter_map(|key| Some((self.remove(&key)?, device_path(&key))))
             .collect()
     }
 
@@ -89,7 +89,7 @@ impl Index {
     }
 
     /// Returns the devices of `node` and their models.
-    pub(super) fn desired(&self, node: &str) -> BTreeSet<ObjectPath> {
+    pub(super) fn desired_objects(&self, node: &str) -> BTreeSet<ObjectPath> {
         let mut paths = BTreeSet::new();
         for (key, place) in self.devices.iter().filter(|(_, place)| place.node == node) {
             paths.insert(device_path(key));
@@ -223,14 +223,14 @@ mod tests {
     #[test]
     fn both_nodes_of_a_device_that_moves_look_at_it() {
         let mut index = Index::default();
-        assert_eq!(index.applied(&device("d", "a", "1")), names(&["a"]));
+        assert_eq!(index.apply(&device("d", "a", "1")), names(&["a"]));
         assert!(index.on("a", "ns", "d").is_some() && index.on("b", "ns", "d").is_none());
-        assert_eq!(index.applied(&device("d", "b", "1")), names(&["a", "b"]));
+        assert_eq!(index.apply(&device("d", "b", "1")), names(&["a", "b"]));
         assert!(index.on("a", "ns", "d").is_none() && index.needs("b", "ns", "m"));
         assert!(!index.needs("a", "ns", "m") && !index.needs("b", "other", "m"));
-        assert_eq!(index.applied(&device("d", "", "1")), names(&["b"]));
+        assert_eq!(index.apply(&device("d", "", "1")), names(&["b"]));
         assert_eq!(
-            index.removed(&("ns".into(), "d".into())),
+            index.remove(&("ns".into(), "d".into())),
             None,
             "nobody had it"
         );
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_device_that_is_gone_is_remembered_with_its_protocol() {
         let mut index = Index::default();
-        index.applied(&device("d", "a", "1"));
+        index.apply(&device("d", "a", "1"));
         let path = ObjectPath::new(ObjectKind::Device, "ns", "d");
         assert_eq!(
             index.retain(&BTreeSet::new()),
@@ -250,8 +250,8 @@ mod tests {
         assert_eq!(words["metadata"]["uid"], "1");
         assert_eq!(index.deleted_object(&path, "2"), None);
         for uid in 0..MAX_REMEMBERED {
-            index.applied(&device("e", "a", &format!("e{uid}")));
-            index.removed(&("ns".into(), "e".into()));
+            index.apply(&device("e", "a", &format!("e{uid}")));
+            index.remove(&("ns".into(), "e".into()));
         }
         assert_eq!(index.deleted_object(&path, "1"), None, "not for ever");
         assert_eq!(index.departed.len(), MAX_REMEMBERED);
@@ -260,13 +260,13 @@ mod tests {
     #[test]
     fn a_node_looks_at_its_devices_and_their_models() {
         let mut index = Index::default();
-        index.applied(&device("d", "a", "1"));
-        index.applied(&device("e", "b", "2"));
+        index.apply(&device("d", "a", "1"));
+        index.apply(&device("e", "b", "2"));
         let wanted = [(ObjectKind::DeviceModel, "m"), (ObjectKind::Device, "d")];
         let wanted = wanted
             .map(|(kind, name)| ObjectPath::new(kind, "ns", name))
             .into();
-        assert_eq!(index.desired("a"), wanted);
+        assert_eq!(index.desired_objects("a"), wanted);
         assert_eq!(
             index.members("a"),
             [json!({"id": "ns/d", "name": "d", "description": "a sensor"})]

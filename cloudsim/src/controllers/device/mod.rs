@@ -86,7 +86,7 @@ impl Devices {
 
     /// Returns what `node` should be sent when it connects, besides what it has acknowledged.
     pub fn everything(&self, node: &str) -> BTreeSet<ObjectPath> {
-        self.index.read().desired(node)
+        self.index.read().desired_objects(node)
     }
 
     /// Returns the messages that bring `node` from the acknowledged to the newest state of the device or model at `path`.

@@ -19,7 +19,7 @@ pub(super) enum Report {
     /// Reported properties; `None` for a deleted one.
     Twins(BTreeMap<String, Option<Reported>>),
     /// The state of the device.
-    State(State),
+    OnlineState(OnlineState),
 }
 
 /// A reported property.
@@ -54,7 +54,7 @@ struct Kind {
 /// The state of a device.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct State {
+pub(super) struct OnlineState {
     state: String,
     last_online_time: String,
 }
@@ -66,7 +66,7 @@ struct TwinBody {
 
 #[derive(Deserialize)]
 struct StateBody {
-    device: State,
+    device: OnlineState,
 }
 
 /// The report is invalid.
@@ -116,7 +116,7 @@ pub(super) fn read(
         other => other,
     };
     let report = if is_state {
-        Report::State(StateBody::deserialize(body).map_err(unread)?.device)
+        Report::OnlineState(StateBody::deserialize(body).map_err(unread)?.device)
     } else {
         Report::Twins(TwinBody::deserialize(body).map_err(unread)?.twin)
     };
@@ -130,7 +130,7 @@ pub(super) fn merge(
     report: Report,
 ) -> Vec<String> {
     let twins = match report {
-        Report::State(state) => {
+        Report::OnlineState(state) => {
             status.state = Some(state.state).filter(|state| !state.is_empty());
             if !state.last_online_time.is_empty() {
                 status.last_online_time = Some(state.last_online_time);

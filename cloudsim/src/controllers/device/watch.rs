@@ -54,7 +54,7 @@ impl Devices {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
                     listed.insert(key(&object));
-                    self.applied(object);
+                    self.apply(object);
                 }
                 Ok(Event::InitDone) => {
                     let gone = self.index.write().retain(&listed);
@@ -62,10 +62,10 @@ impl Devices {
                         .for_each(|(node, path)| self.mailboxes.notify(&node, path));
                     listed_once.send_replace(true);
                 }
-                Ok(Event::Apply(object)) => self.applied(object),
+                Ok(Event::Apply(object)) => self.apply(object),
                 Ok(Event::Delete(object)) => {
                     let key = key(&object);
-                    if let Some(node) = self.index.write().removed(&key) {
+                    if let Some(node) = self.index.write().remove(&key) {
                         self.mailboxes
                             .notify(&node, ObjectPath::new(ObjectKind::Device, key.0, key.1));
                     }
@@ -85,7 +85,7 @@ impl Devices {
         Api::all_with(self.client.clone(), &ApiResource::erase::<K>(&()))
     }
 
-    fn applied(&self, object: DynamicObject) {
+    fn apply(&self, object: DynamicObject) {
         let key = key(&object);
         let device: Device = match object.try_parse() {
             Ok(device) => device,
@@ -93,7 +93,7 @@ impl Devices {
                 return warn!(namespace = key.0, device = key.1, %error, "cannot read device; apply it again");
             }
         };
-        let nodes = self.index.write().applied(&device);
+        let nodes = self.index.write().apply(&device);
         for node in nodes {
             self.mailboxes
                 .notify(&node, ObjectPath::new(ObjectKind::Device, &key.0, &key.1));

@@ -64,7 +64,7 @@ impl UpstreamDispatcher {
         let up = Up::from(message);
         // an answer for a rule is identified by its parent alone: failures of EdgeCore's ServiceBus have no operation
         let up = match &self.rules {
-            Some(rules) => rules.answered(&self.node, up),
+            Some(rules) => rules.take_answer(&self.node, up),
             None => Some(up),
         };
         let Some(Up { header, body }) = up else {
@@ -102,18 +102,20 @@ impl UpstreamDispatcher {
                     rules.bus_upload(node, header, &topic, &payload);
                     None
                 }
-                None => edge.unhandled().bus_upload(node, &header),
+                None => edge.unhandled_messages().bus_upload(node, &header),
             },
             Upstream::ServiceUpload { target, content } => match &self.rules {
                 Some(rules) => {
                     rules.service_upload(node, header, &target, &content);
                     None
                 }
-                None => edge.unhandled().service_upload(node, &header, target),
+                None => edge
+                    .unhandled_messages()
+                    .service_upload(node, &header, target),
             },
             // nobody waits for it any more
             Upstream::BusAnswer { .. } => None,
-            Upstream::ActionStatus { path, .. } => edge.unhandled().job_status(
+            Upstream::ActionStatus { path, .. } => edge.unhandled_messages().job_status(
                 node,
                 &header,
                 &Operation::UpdateNodeActionStatus,
@@ -122,9 +124,11 @@ impl UpstreamDispatcher {
             Upstream::TaskStatus {
                 operation, path, ..
             } => edge
-                .unhandled()
+                .unhandled_messages()
                 .job_status(node, &header, &operation, &path),
-            Upstream::Unknown { route, .. } => edge.unhandled().unknown(node, &header, route),
+            Upstream::Unknown { route, .. } => {
+                edge.unhandled_messages().unknown(node, &header, route)
+            }
         };
         reply.into_iter().collect()
     }

@@ -58,34 +58,34 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         .and(&cluster.pods, selecting)
         .and(
             &cluster.deployments,
-            scaled(&cluster.budgets, |one: &Deployment| {
+            scaled_budgets(&cluster.budgets, |one: &Deployment| {
                 one.spec.as_ref()?.replicas
             }),
         )
         .and(
             &cluster.replica_sets,
-            scaled(&cluster.budgets, |one: &ReplicaSet| {
+            scaled_budgets(&cluster.budgets, |one: &ReplicaSet| {
                 one.spec.as_ref()?.replicas
             }),
         )
         .and(
             &cluster.replication_controllers,
-            scaled(&cluster.budgets, |one: &ReplicationController| {
+            scaled_budgets(&cluster.budgets, |one: &ReplicationController| {
                 one.spec.as_ref()?.replicas
             }),
         )
         .and(
             &cluster.stateful_sets,
-            scaled(&cluster.budgets, |one: &StatefulSet| {
+            scaled_budgets(&cluster.budgets, |one: &StatefulSet| {
                 one.spec.as_ref()?.replicas
             }),
         );
-    let queue = (cluster.queues.named("disruption"), cluster.budgets.clone());
+    let queue = (cluster.queues.queue("disruption"), cluster.budgets.clone());
     work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 /// Returns the budgets beside a controller whose replicas have changed.
-fn scaled<K: Resource + 'static>(
+fn scaled_budgets<K: Resource + 'static>(
     budgets: &Informer<PodDisruptionBudget>,
     replicas: impl Fn(&K) -> Option<i32> + Send + 'static,
 ) -> impl Fn(&Change<K>) -> Vec<ObjectRef<PodDisruptionBudget>> + Send + 'static {
@@ -144,7 +144,7 @@ async fn reconcile(
     }
     let (status, look_again) = match expected {
         Ok(expected) => status::status(&budget, &pods, expected, now),
-        Err(message) => (status::failed(&budget, &message, now), None),
+        Err(message) => (status::failed_status(&budget, &message, now), None),
     };
     cluster
         .write_status(&cluster.budgets, &*budget, &budget.status, &status)

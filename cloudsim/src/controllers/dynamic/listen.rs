@@ -140,7 +140,8 @@ impl WatchedObjects {
         let message = message(
             change,
             &kind,
-            (&namespace, &name),
+            &namespace,
+            &name,
             serde_json::to_value(object).ok()?,
         );
         Some(Delivery {
@@ -163,7 +164,7 @@ impl WatchedObjects {
             text("/metadata/namespace"),
             text("/metadata/name"),
         );
-        let message = message(Change::Delete, &kind, (&namespace, &name), last);
+        let message = message(Change::Delete, &kind, &namespace, &name, last);
         Delivery {
             key: self.key(uid),
             object: None,
@@ -192,7 +193,8 @@ fn kind(object: &DynamicObject) -> String {
 fn message(
     change: Change,
     kind: &str,
-    (namespace, name): (&str, &str),
+    namespace: &str,
+    name: &str,
     object: Value,
 ) -> wire::Message {
     let path = ResourcePath::object(namespace, &kind.to_lowercase().into(), name);

@@ -110,7 +110,7 @@ impl Dynamic {
     }
 
     /// Returns the call as `node` may make it.
-    async fn permitted(&self, node: &str, call: Call) -> Result<Call, CallError> {
+    async fn permit(&self, node: &str, call: Call) -> Result<Call, CallError> {
         let business = EdgeNodeObjects {
             edge: &self.edge,
             node,
@@ -124,11 +124,11 @@ impl Dynamic {
             Permission::Yes => true,
             Permission::Within(selector) => {
                 let all =
-                    self.granted_to_accounts(node, &call) || self.granted(node, &call).await?;
+                    self.granted_to_accounts(node, &call) || self.is_granted(node, &call).await?;
                 return Ok(if all { call } else { call.within(&selector) });
             }
             Permission::AsGranted => {
-                self.granted_to_accounts(node, &call) || self.granted(node, &call).await?
+                self.granted_to_accounts(node, &call) || self.is_granted(node, &call).await?
             }
             Permission::AsAccount => self.granted_to_accounts(node, &call),
             Permission::Token => return self.token(node, call).await,
@@ -165,7 +165,7 @@ impl Dynamic {
     }
 
     /// Reports whether the call is granted to the node.
-    async fn granted(&self, node: &str, call: &Call) -> Result<bool, CallError> {
+    async fn is_granted(&self, node: &str, call: &Call) -> Result<bool, CallError> {
         let question = call.review(node).to_string().into_bytes();
         let request = http::Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
             .header(http::header::CONTENT_TYPE, "application/json")
@@ -318,7 +318,7 @@ impl Session {
         if let Some(own) = reviews::question(&call) {
             return self.dynamic.review(&self.node, own, &call).await;
         }
-        let call = self.dynamic.permitted(&self.node, call).await?;
+        let call = self.dynamic.permit(&self.node, call).await?;
         if application.verb != Verb::Watch {
             let request = call
                 .request()

@@ -90,12 +90,12 @@ pub(super) fn permission(
     } else if matches!(verb, Get | List | Watch) {
         Permission::AsGranted
     } else {
-        written(group, plural)
+        write_permission(group, plural)
     }
 }
 
 /// Decides about a write that the node may not make by itself.
-fn written(group: &str, plural: &str) -> Permission {
+fn write_permission(group: &str, plural: &str) -> Permission {
     match (group, plural) {
         // roles would give the node all rights, and certificate requests another name
         ("rbac.authorization.k8s.io" | "certificates.k8s.io", _) => Permission::Never,

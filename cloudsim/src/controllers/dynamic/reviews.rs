@@ -38,7 +38,7 @@ impl Dynamic {
             }),
         };
         Ok(review
-            .answered(&call.target.version, spec, &status)
+            .into_answer(&call.target.version, spec, &status)
             .to_string()
             .into_bytes())
     }
@@ -96,11 +96,11 @@ impl Dynamic {
             Permission::Never => json!({"allowed": false}),
             Permission::AsAccount => json!({"allowed": self.granted_to_accounts(node, &call)}),
             Permission::AsGranted => {
-                json!({"allowed": self.granted_to_accounts(node, &call) || self.granted(node, &call).await?})
+                json!({"allowed": self.granted_to_accounts(node, &call) || self.is_granted(node, &call).await?})
             }
             Permission::Within(selector) => {
                 let all =
-                    self.granted_to_accounts(node, &call) || self.granted(node, &call).await?;
+                    self.granted_to_accounts(node, &call) || self.is_granted(node, &call).await?;
                 let reason = if all {
                     String::new()
                 } else {

@@ -126,7 +126,7 @@ pub(super) fn authorize(
         Rule::PodToken | Rule::Storage | Rule::OwnCertificate | Rule::Never => false,
     };
     if !is_own {
-        return Err(denied(node, request));
+        return Err(denial(node, request));
     }
     let object = match (rule, request.verb) {
         (Rule::EventPatch, _) => Some(&content["event"]),
@@ -136,19 +136,24 @@ pub(super) fn authorize(
     if let Some(why) = object.and_then(|object| mismatch(request, object)) {
         return Err(Denied(format!(
             "{} of node {node} is refused: {why}",
-            called(request)
+            describe(request)
         )));
     }
-    restricted(node, rule, content, stored).map_err(|why| {
+    check_restricted(node, rule, content, stored).map_err(|why| {
         Denied(format!(
             "{}, so it is refused: node {node} {why}",
-            called(request)
+            describe(request)
         ))
     })
 }
 
 /// Checks what a node writes about its own objects.
-fn restricted(node: &str, rule: Rule, content: &Value, stored: Stored<'_>) -> Result<(), String> {
+fn check_restricted(
+    node: &str,
+    rule: Rule,
+    content: &Value,
+    stored: Stored<'_>,
+) -> Result<(), String> {
     match rule {
         Rule::NewNode => restriction::new_node(content),
         Rule::OwnLease => restriction::lease(node, content, stored.object),
@@ -172,14 +177,14 @@ pub(super) fn patch_of(patch: &Value) -> Result<Value, serde_json::Error> {
 }
 
 /// Builds the refusal of a request for an object that is not the node's.
-pub(super) fn denied(node: &str, request: &Request<'_>) -> Denied {
+pub(super) fn denial(node: &str, request: &Request<'_>) -> Denied {
     Denied(format!(
         "{} is not node {node}'s: a node reaches only itself, its pods and what they reference",
-        called(request)
+        describe(request)
     ))
 }
 
-fn called(request: &Request<'_>) -> String {
+fn describe(request: &Request<'_>) -> String {
     let Request {
         kind,
         namespace,
@@ -227,7 +232,7 @@ mod tests {
                     "volumes": [{"name": "v", "secret": {"secretName": format!("secret-{pod}")}},
                                 {"name": "w", "configMap": {"name": format!("config-{pod}")}}],
                     "containers": [{"name": "c"}]}});
-            index.applied(&serde_json::from_value(pod).unwrap());
+            index.apply(&serde_json::from_value(pod).unwrap());
         }
         index
     }

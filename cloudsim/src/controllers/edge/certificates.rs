@@ -14,11 +14,11 @@ use wire::{Answer, ObjectResp, enroll::node_of_request};
 
 use super::{
     Edge,
-    authorize::{Denied, denied},
+    authorize::{Denied, denial},
     outcome::{Outcome, refuse},
     request::{Request, Verb},
 };
-use crate::controllers::{api_status, certificates::approved, refusal_log::log_refused};
+use crate::controllers::{api_status, certificates::approved_condition, refusal_log::log_refused};
 
 /// The most requests of one node at a time; they are deleted an hour after they were answered.
 const MAX_REQUESTS_PER_NODE: usize = 32;
@@ -42,7 +42,7 @@ impl Edge {
                 .is_some_and(|by| by == node),
         };
         let forbidden = || {
-            let Denied(reason) = denied(node, request);
+            let Denied(reason) = denial(node, request);
             log_refused(node, &reason);
             refuse(request, api_status::failure(403, "Forbidden", &reason))
         };
@@ -135,7 +135,7 @@ impl Edge {
             .insert(NODE_ANNOTATION.to_owned(), node.to_owned());
         (new.spec.username, new.spec.groups) = (None, None);
         let made = api.create(&PostParams::default(), &new).await?;
-        let yes = json!({"metadata": {"resourceVersion": made.resource_version()}, "status": {"conditions": [approved()]}});
+        let yes = json!({"metadata": {"resourceVersion": made.resource_version()}, "status": {"conditions": [approved_condition()]}});
         api.patch_approval(
             &made.name_any(),
             &PatchParams::default(),

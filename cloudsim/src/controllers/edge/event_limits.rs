@@ -9,15 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use limits::{Rate, object_event_rate};
 use serde_json::Value;
 
-use crate::controllers::events::token_bucket::{PER_OBJECT, Rate, TokenBucket};
-
-/// The rate of one node's events about all objects: each of a hundred pods may have some.
-const NODE: Rate = Rate {
-    burst: 1000.0,
-    refill: Duration::from_secs(1),
-};
+/// How many events of one node about all objects may come in a burst: each of a hundred pods may have some.
+const NODE_BURST: u32 = 1000;
+/// Time after which a node may send one more event.
+const NODE_REFILL: Duration = Duration::from_secs(1);
 /// Nodes whose events are counted; beyond it the one without events for longest is forgotten.
 const MAX_NODES: usize = 4096;
 /// Objects of one node whose events are counted; beyond it the one of this node without events for longest is forgotten.
@@ -29,14 +27,14 @@ const TEXT_BYTES: usize = 128;
 /// The largest event with its annotations, bytes.
 const EVENT_BYTES: usize = 8 * 1024;
 
-/// The token buckets of all nodes, and of the objects of each.
+/// The limits of all nodes, and of the objects of each.
 #[derive(Debug, Default)]
 pub(super) struct EventLimits {
     nodes: HashMap<String, NodeEvents>,
     hasher: RandomState,
 }
 
-/// The token buckets of one node.
+/// The limits of one node.
 #[derive(Debug)]
 struct NodeEvents {
     all: Bucket,
@@ -44,30 +42,21 @@ struct NodeEvents {
     objects: HashMap<u64, Bucket>,
 }
 
-/// A token bucket, and when it was last asked for a token.
+/// A limit, and when it was last asked.
 #[derive(Debug)]
 struct Bucket {
-    tokens: TokenBucket,
+    rate: Rate,
     last: Instant,
 }
 
 impl Bucket {
-    fn full(rate: Rate, now: Instant) -> Self {
-        Self {
-            tokens: TokenBucket::full(rate),
-            last: now,
-        }
+    fn new(rate: Rate, now: Instant) -> Self {
+        Self { rate, last: now }
     }
 
-    fn has_token(&self, rate: Rate, now: Instant) -> bool {
-        self.tokens
-            .has_token(rate, now.saturating_duration_since(self.last))
-    }
-
-    fn take(&mut self, rate: Rate, now: Instant) -> bool {
-        let passed = now.saturating_duration_since(self.last);
+    fn take(&mut self, now: Instant) -> bool {
         self.last = now;
-        self.tokens.take(rate, passed)
+        self.rate.take(now)
     }
 }
 
@@ -77,7 +66,7 @@ impl EventLimits {
         if !self.nodes.contains_key(node) {
             make_room(&mut self.nodes, MAX_NODES, |events| events.all.last);
             let events = NodeEvents {
-                all: Bucket::full(NODE, now),
+                all: Bucket::new(Rate::every(NODE_REFILL, NODE_BURST, now), now),
                 objects: HashMap::new(),
             };
             self.nodes.insert(node.to_owned(), events);
@@ -86,7 +75,7 @@ impl EventLimits {
             return false;
         };
         // asked first: a node that has sent too much has nothing more remembered
-        if !events.all.has_token(NODE, now) {
+        if !events.all.rate.is_ready(now) {
             return false;
         }
         let about = self.hasher.hash_one(event.get("involvedObject"));
@@ -96,8 +85,8 @@ impl EventLimits {
         let object = events
             .objects
             .entry(about)
-            .or_insert_with(|| Bucket::full(PER_OBJECT, now));
-        object.take(PER_OBJECT, now) && events.all.take(NODE, now)
+            .or_insert_with(|| Bucket::new(object_event_rate(now), now));
+        object.take(now) && events.all.take(now)
     }
 }
 
@@ -120,7 +109,7 @@ fn make_room<K: Clone + Eq + Hash, V>(
 }
 
 /// Truncates the texts of an event; returns `None` if it is still too large.
-pub(super) fn cut(mut event: Value) -> Option<Value> {
+pub(super) fn truncate(mut event: Value) -> Option<Value> {
     let fields = event.as_object_mut()?;
     let limits = [
         ("message", MESSAGE_BYTES),
@@ -195,7 +184,7 @@ mod tests {
     #[test]
     fn texts_are_cut_and_what_is_too_large_is_left_out() {
         let event = json!({"message": "ä".repeat(10_000), "reason": "r".repeat(200), "count": 1});
-        let cut_event = cut(event).unwrap();
+        let cut_event = truncate(event).unwrap();
         assert_eq!(
             (
                 cut_event["message"].as_str().unwrap().len(),
@@ -205,7 +194,7 @@ mod tests {
         );
         assert_eq!(cut_event["reason"].as_str().unwrap().len(), 128);
         assert_eq!(
-            cut(json!({"metadata": {"annotations": {"a": "x".repeat(20_000)}}})),
+            truncate(json!({"metadata": {"annotations": {"a": "x".repeat(20_000)}}})),
             None
         );
     }

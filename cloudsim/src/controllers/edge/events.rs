@@ -41,7 +41,8 @@ impl Edge {
     pub(super) async fn event_again(
         &self,
         node: &str,
-        (namespace, name): (&str, &str),
+        namespace: &str,
+        name: &str,
         told: &Value,
     ) -> Result<Outcome, kube::Error> {
         let patch = serde_json::from_str(told["patchData"].as_str().unwrap_or_default());
@@ -49,14 +50,14 @@ impl Edge {
         let Some(patch) = self.within_limits(node, &told["event"], &patch) else {
             return Ok(Outcome::Nothing);
         };
-        note(self.count(node, (namespace, name), patch).await);
+        note(self.count(node, namespace, name, patch).await);
         Ok(Outcome::Nothing)
     }
 
     /// Returns what is written of an event, if it is within the limits.
     fn within_limits(&self, node: &str, event: &Value, written: &Value) -> Option<Value> {
         let may = self.event_limits.lock().admit(node, event, Instant::now());
-        let cut = event_limits::cut(written.clone()).filter(|_| may);
+        let cut = event_limits::truncate(written.clone()).filter(|_| may);
         if cut.is_none() {
             debug!(
                 node,
@@ -69,7 +70,8 @@ impl Edge {
     async fn count(
         &self,
         node: &str,
-        (namespace, name): (&str, &str),
+        namespace: &str,
+        name: &str,
         mut patch: Value,
     ) -> Result<(), kube::Error> {
         let api = self.of::<Event>(namespace);

@@ -50,7 +50,7 @@ pub(super) struct Index {
 
 impl Index {
     /// Sets the rights of a service account.
-    pub(super) fn granted(
+    pub(super) fn set_access(
         &mut self,
         namespace: &str,
         account: &str,
@@ -130,7 +130,7 @@ impl Index {
     }
 
     /// Adds or updates a pod. Returns the nodes to notify: its own and its previous one.
-    pub(super) fn applied(&mut self, pod: &Pod) -> BTreeSet<String> {
+    pub(super) fn apply(&mut self, pod: &Pod) -> BTreeSet<String> {
         let key = (pod.namespace().unwrap_or_default(), pod.name_any());
         let spec = pod.spec.as_ref();
         let node = spec
@@ -172,7 +172,7 @@ impl Index {
     }
 
     /// Removes a pod. Returns its node.
-    pub(super) fn removed(&mut self, pod: &Pod) -> Option<String> {
+    pub(super) fn remove(&mut self, pod: &Pod) -> Option<String> {
         self.take(&(pod.namespace().unwrap_or_default(), pod.name_any()))
             .map(|entry| entry.node)
     }
@@ -205,7 +205,7 @@ impl Index {
     }
 
     /// Returns what `node` should hold: its Node, what its pods reference, and the pods.
-    pub(super) fn desired(&self, node: &str) -> BTreeSet<ObjectPath> {
+    pub(super) fn desired_objects(&self, node: &str) -> BTreeSet<ObjectPath> {
         let mut paths = BTreeSet::from([ObjectPath::new(ObjectKind::Node, "", node)]);
         for ((namespace, name), entry) in self.on(node) {
             paths.extend(entry.references.iter().cloned());
@@ -240,7 +240,7 @@ impl Index {
     }
 
     /// Returns the objects of this kind that pods reference.
-    pub(super) fn referenced(&self, kind: ObjectKind) -> BTreeSet<ObjectPath> {
+    pub(super) fn referenced_objects(&self, kind: ObjectKind) -> BTreeSet<ObjectPath> {
         let all = self.pods.values().flat_map(|entry| &entry.references);
         all.filter(|path| path.kind == kind).cloned().collect()
     }
@@ -322,8 +322,8 @@ mod tests {
     #[test]
     fn a_node_concerns_its_own_pods_and_their_references_only() {
         let mut index = Index::default();
-        index.applied(&pod("a", "edge-1", "shared"));
-        index.applied(&pod("b", "edge-2", "own"));
+        index.apply(&pod("a", "edge-1", "shared"));
+        index.apply(&pod("b", "edge-2", "own"));
         assert!(
             index.concerns("edge-1", &config("shared"))
                 && !index.concerns("edge-1", &config("own"))
@@ -334,13 +334,13 @@ mod tests {
             index.nodes_referencing(&config("own")),
             ["edge-2".to_owned()].into()
         );
-        assert_eq!(index.desired("edge-1").len(), 3);
+        assert_eq!(index.desired_objects("edge-1").len(), 3);
     }
 
     #[test]
     fn tokens_are_for_accounts_of_pods_on_the_node() {
         let mut index = Index::default();
-        index.applied(&pod("a", "edge-1", "x"));
+        index.apply(&pod("a", "edge-1", "x"));
         assert!(
             index.account_on("edge-1", "ns", "robot") && !index.account_on("edge-2", "ns", "robot")
         );
@@ -353,15 +353,15 @@ mod tests {
     fn a_node_hears_what_the_accounts_of_its_pods_may_do() {
         let mut index = Index::default();
         let robot_path = ObjectPath::new(ObjectKind::Access, "ns", "robot");
-        index.applied(&pod("a", "edge-1", "x"));
+        index.apply(&pod("a", "edge-1", "x"));
         assert!(
-            !index.desired("edge-1").contains(&robot_path),
+            !index.desired_objects("edge-1").contains(&robot_path),
             "nothing is granted yet"
         );
-        index.granted("ns", "robot", ServiceAccountAccessSpec::default());
-        index.granted("ns", "other", ServiceAccountAccessSpec::default());
+        index.set_access("ns", "robot", ServiceAccountAccessSpec::default());
+        index.set_access("ns", "other", ServiceAccountAccessSpec::default());
         assert!(
-            index.desired("edge-1").contains(&robot_path)
+            index.desired_objects("edge-1").contains(&robot_path)
                 && index.related_paths("ns", "a").contains(&robot_path)
         );
         assert_eq!(
@@ -398,7 +398,7 @@ mod tests {
         let mut mirror = pod("m", "edge-1", "shared");
         mirror.metadata.annotations =
             Some([("kubernetes.io/config.mirror".into(), "h".into())].into());
-        index.applied(&mirror);
+        index.apply(&mirror);
         assert!(index.pod_on("edge-1", "ns", "m") && !index.concerns("edge-1", &config("shared")));
         assert!(!index.account_on("edge-1", "ns", "robot"));
     }
@@ -406,15 +406,15 @@ mod tests {
     #[test]
     fn a_pod_without_a_node_concerns_nobody() {
         let mut index = Index::default();
-        assert!(index.applied(&pod("a", "", "x")).is_empty());
-        assert!(index.desired("").len() == 1);
+        assert!(index.apply(&pod("a", "", "x")).is_empty());
+        assert!(index.desired_objects("").len() == 1);
     }
 
     #[test]
     fn what_a_new_list_lacks_is_dropped_and_told() {
         let mut index = Index::default();
-        index.applied(&pod("a", "edge-1", "x"));
-        index.applied(&pod("b", "edge-1", "x"));
+        index.apply(&pod("a", "edge-1", "x"));
+        index.apply(&pod("b", "edge-1", "x"));
         let gone = index.retain(&[("ns".to_owned(), "a".to_owned())].into());
         assert_eq!(
             gone,
@@ -424,17 +424,20 @@ mod tests {
             )]
         );
         assert_eq!(
-            index.desired("edge-1").len(),
+            index.desired_objects("edge-1").len(),
             3,
             "itself, the pod that is left and its ConfigMap"
         );
-        index.applied(&pod("a", "edge-2", "x"));
+        index.apply(&pod("a", "edge-2", "x"));
         assert_eq!(
-            (index.desired("edge-1").len(), index.desired("edge-2").len()),
+            (
+                index.desired_objects("edge-1").len(),
+                index.desired_objects("edge-2").len()
+            ),
             (1, 3),
             "it has moved"
         );
-        index.removed(&pod("a", "edge-2", "x"));
+        index.remove(&pod("a", "edge-2", "x"));
         assert!(index.pods.is_empty() && index.by_node.is_empty());
     }
 }

@@ -114,7 +114,7 @@ impl Edge {
     }
 
     /// Returns the handler of messages that no controller handles.
-    pub(super) fn unhandled(&self) -> &Unhandled {
+    pub(super) fn unhandled_messages(&self) -> &Unhandled {
         &self.unhandled
     }
 
@@ -130,7 +130,7 @@ impl Edge {
 
     /// Returns what `node` should look at when it connects: what it should hold, and what it has acknowledged.
     pub fn everything(&self, node: &str, synced: &Synced) -> BTreeSet<ObjectPath> {
-        let mut paths = self.index.read().desired(node);
+        let mut paths = self.index.read().desired_objects(node);
         paths.extend(synced.values().map(|(path, _)| path.clone()));
         paths
     }

@@ -222,7 +222,7 @@ impl Edge {
                 let made = self.of::<Node>("").create(&post, &object).await;
                 if let (Ok(made), Some(certificates)) = (&made, &self.certificates)
                     && let Err(error) = certificates
-                        .registered(node, made.metadata.uid.as_deref().unwrap_or_default())
+                        .set_uid(node, made.metadata.uid.as_deref().unwrap_or_default())
                         .await
                 {
                     warn!(
@@ -231,12 +231,12 @@ impl Edge {
                         "failed to record Node registration"
                     );
                 }
-                self.written(made)
+                self.read_outcome(made)
             }
             (ResourceType::NodePatch, Verb::Patch) => {
                 let mut patch = patch_of(content).map_err(kube::Error::SerdeError)?;
                 self.redirect(&mut patch);
-                match self.patched(&self.of::<Node>(""), name, patch).await {
+                match self.patch_status(&self.of::<Node>(""), name, patch).await {
                     // the node registers again, which writes its Node anew
                     Err(kube::Error::Api(status)) if kubeapi::is_damaged(&status) => {
                         let message = format!("nodes \"{name}\" not found: {}", status.message);
@@ -250,23 +250,24 @@ impl Edge {
             }
             (ResourceType::PodPatch, Verb::Patch) => {
                 let patch = patch_of(content).map_err(kube::Error::SerdeError)?;
-                self.patched(&self.of::<Pod>(namespace), name, patch).await
+                self.patch_status(&self.of::<Pod>(namespace), name, patch)
+                    .await
             }
-            (ResourceType::Pod, Verb::Insert) => self.written(
+            (ResourceType::Pod, Verb::Insert) => self.read_outcome(
                 self.of::<Pod>(namespace)
                     .create(&post, &parse(content)?)
                     .await,
             ),
             (ResourceType::Pod, Verb::Delete) => self.delete_pod(namespace, name, content).await,
             (ResourceType::Lease, Verb::Query) => {
-                self.renewed(self.of::<Lease>(namespace).get(name).await)
+                self.handle_renewal(self.of::<Lease>(namespace).get(name).await)
             }
-            (ResourceType::Lease, Verb::Insert) => self.renewed(
+            (ResourceType::Lease, Verb::Insert) => self.handle_renewal(
                 self.of::<Lease>(namespace)
                     .create(&post, &parse(content)?)
                     .await,
             ),
-            (ResourceType::Lease, Verb::Update) => self.renewed(
+            (ResourceType::Lease, Verb::Update) => self.handle_renewal(
                 self.of::<Lease>(namespace)
                     .replace(name, &post, &parse(content)?)
                     .await,
@@ -278,7 +279,7 @@ impl Edge {
             (ResourceType::Node, Verb::Query) => self.query(ObjectKind::Node, request).await,
             (ResourceType::Event, Verb::Insert) => self.event(node, namespace, content).await,
             (ResourceType::Event, Verb::Patch) => {
-                self.event_again(node, (namespace, name), content).await
+                self.event_again(node, namespace, name, content).await
             }
             _ => {
                 let reason = format!("this cloud carries out no such request for {kind}");
@@ -309,7 +310,10 @@ impl Edge {
         }
     }
 
-    fn written(&self, result: Result<DynamicObject, kube::Error>) -> Result<Outcome, kube::Error> {
+    fn read_outcome(
+        &self,
+        result: Result<DynamicObject, kube::Error>,
+    ) -> Result<Outcome, kube::Error> {
         let object = serde_json::to_value(result?).map_err(kube::Error::SerdeError)?;
         Ok(Outcome::Answer(
             Answer::Response(ObjectResp::ok(object)),
@@ -318,15 +322,18 @@ impl Edge {
     }
 
     /// Removes from a lease what no node uses, since it is sent every ten seconds.
-    fn renewed(&self, result: Result<DynamicObject, kube::Error>) -> Result<Outcome, kube::Error> {
-        self.written(result.map(|mut lease| {
+    fn handle_renewal(
+        &self,
+        result: Result<DynamicObject, kube::Error>,
+    ) -> Result<Outcome, kube::Error> {
+        self.read_outcome(result.map(|mut lease| {
             lease.metadata.managed_fields = None;
             lease
         }))
     }
 
     /// Patches a status.
-    async fn patched(
+    async fn patch_status(
         &self,
         api: &Api<DynamicObject>,
         name: &str,

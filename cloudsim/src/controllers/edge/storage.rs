@@ -14,7 +14,7 @@ use wire::{Answer, ResourceType};
 
 use super::{
     Edge,
-    authorize::{Denied, denied},
+    authorize::{Denied, denial},
     outcome::Outcome,
     request::Request,
 };
@@ -39,21 +39,21 @@ impl Edge {
                 .read()
                 .claim_on(node, request.namespace, request.name)
         {
-            return refused(denied(node, request));
+            return refused(denial(node, request));
         }
-        let Some(object) = self.stored(request).get_opt(request.name).await? else {
+        let Some(object) = self.stored_api(request).get_opt(request.name).await? else {
             let message = format!("{}s \"{}\" not found", request.kind, request.name);
             return failed(api_status::failure(404, "NotFound", &message));
         };
         if !claim && !self.is_of(node, &object) {
-            return refused(denied(node, request));
+            return refused(denial(node, request));
         }
         let revision = object.metadata.resource_version.clone();
         let object = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
         Ok(Outcome::Answer(Answer::Found(object), revision))
     }
 
-    fn stored(&self, request: &Request<'_>) -> Api<DynamicObject> {
+    fn stored_api(&self, request: &Request<'_>) -> Api<DynamicObject> {
         let resource = match request.kind {
             ResourceType::PersistentVolumeClaim => {
                 let resource = ApiResource::erase::<PersistentVolumeClaim>(&());
@@ -129,7 +129,7 @@ mod tests {
                 {"name": "w", "persistentVolumeClaim": {"claimName": "missing"}}]}});
         edge.index
             .write()
-            .applied(&serde_json::from_value(pod).unwrap());
+            .apply(&serde_json::from_value(pod).unwrap());
         let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
         for name in ["data", "others"] {
             let claim = json!({"metadata": {"name": name}, "spec": spec});

@@ -61,7 +61,7 @@ impl Edge {
         (namespace, account): (&str, &str),
         request: &Value,
     ) -> Result<Option<String>, kube::Error> {
-        let verdict = tokens::decide(node, (namespace, account), request, &self.index.read());
+        let verdict = tokens::decide(node, namespace, account, request, &self.index.read());
         let audience = match verdict {
             Verdict::Allowed => return Ok(None),
             Verdict::Refused(why) => return Ok(Some(why)),

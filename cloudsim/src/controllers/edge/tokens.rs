@@ -21,7 +21,8 @@ pub(in crate::controllers) enum Verdict {
 /// Decides about the `TokenRequest` for `namespace`/`account`.
 pub(super) fn decide(
     node: &str,
-    (namespace, account): (&str, &str),
+    namespace: &str,
+    account: &str,
     request: &Value,
     index: &Index,
 ) -> Verdict {
@@ -94,7 +95,7 @@ mod tests {
                 "spec": {"nodeName": node, "serviceAccountName": "robot", "containers": [], "volumes": [{"name": "v", "projected":
                     {"sources": [{"serviceAccountToken": {"path": "t", "audience": "vault"}}]}}]},
             });
-            index.applied(&serde_json::from_value(pod).unwrap());
+            index.apply(&serde_json::from_value(pod).unwrap());
         }
         let reference = |kind: &str, name: &str, uid: &str| json!({"spec": {"boundObjectRef": {"kind": kind, "apiVersion": "v1", "name": name, "uid": uid}}});
         let own = reference("Pod", "mine", "uid-mine");
@@ -104,7 +105,7 @@ mod tests {
             request
         };
         let decide =
-            |account: &str, request: &Value| decide("edge-1", ("ns", account), request, &index);
+            |account: &str, request: &Value| decide("edge-1", "ns", account, request, &index);
         for good in [json!(null), json!([]), json!([""]), json!(["vault"])] {
             assert_eq!(
                 decide("robot", &for_audiences(good.clone())),

@@ -40,7 +40,7 @@ impl Unhandled {
             Operation::from(verb),
             printable_short(&path)
         );
-        self.report((node, header), ("objects", &name), |why| {
+        self.report(node, header, "objects", &name, |why| {
             let answer = Answer::Failed(api_status::failure(405, "MethodNotAllowed", &why));
             Some(Downstream::Answer { path, answer }.into_message(now_ms()))
         })
@@ -48,7 +48,7 @@ impl Unhandled {
 
     /// Handles an MQTT message if there are no rules.
     pub(in crate::controllers) fn bus_upload(&self, node: &str, header: &Header) -> Option<Reply> {
-        self.report((node, header), ("rules", "upload of bus"), |_| None)
+        self.report(node, header, "rules", "upload of bus", |_| None)
     }
 
     /// Answers a local application's call of `target`; without a target it is an unexpected answer of a service.
@@ -58,7 +58,7 @@ impl Unhandled {
         header: &Header,
         target: ResourcePath,
     ) -> Option<Reply> {
-        self.report((node, header), ("rules", "upload of servicebus"), |why| {
+        self.report(node, header, "rules", "upload of servicebus", |why| {
             (!target.is_empty()).then(|| error(Source::RouterServiceBus, Group::User, target, why))
         })
     }
@@ -75,7 +75,7 @@ impl Unhandled {
             "{operation} of {} (there are no node jobs)",
             printable_short(path)
         );
-        self.report((node, header), ("node jobs", &name), |_| None)
+        self.report(node, header, "node jobs", &name, |_| None)
     }
 
     /// Handles a message that the protocol does not have.
@@ -93,7 +93,7 @@ impl Unhandled {
         } else {
             group.as_str()
         };
-        self.report((node, header), (key, &name), |why| {
+        self.report(node, header, key, &name, |why| {
             let is_question = !matches!(route.operation, Operation::Error | Operation::Response);
             is_question.then(|| error(Source::CloudHub, Group::Resource, route.resource, why))
         })
@@ -102,8 +102,10 @@ impl Unhandled {
     /// Logs a message under `key`; returns the answer, which `answer` builds from the reason.
     fn report(
         &self,
-        (node, header): (&str, &Header),
-        (key, name): (&str, &str),
+        node: &str,
+        header: &Header,
+        key: &str,
+        name: &str,
         answer: impl FnOnce(String) -> Option<Message>,
     ) -> Option<Reply> {
         let answer = answer(format!("this cloud does not handle {name}"));

@@ -31,7 +31,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
             .gone
             .then(|| ObjectRef::new(&change.object.name_any()).within(&namespace))
     });
-    let queue = (cluster.queues.named("endpoint"), cluster.services.clone());
+    let queue = (cluster.queues.queue("endpoint"), cluster.services.clone());
     let of_leftover = leftover::Cluster {
         shared: cluster.shared.clone(),
         services: cluster.services.clone(),

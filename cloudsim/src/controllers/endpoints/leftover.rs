@@ -55,7 +55,7 @@ pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
             ended.lock().insert((namespace, name));
         }
     }
-    let queue = (cluster.queues.named("endpoints"), cluster.endpoints.clone());
+    let queue = (cluster.queues.queue("endpoints"), cluster.endpoints.clone());
     work(queue, triggers, Context { cluster, ended }, reconcile, stop).await;
 }
 

@@ -63,7 +63,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         .and(&cluster.endpoints, of_endpoints)
         .and(&cluster.slices, of_slices);
     let queue = (
-        cluster.queues.named("endpointslicemirroring"),
+        cluster.queues.queue("endpointslicemirroring"),
         cluster.services.clone(),
     );
     work(queue, triggers, cluster, reconcile, stop).await;
@@ -95,7 +95,7 @@ async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Actio
     let wanted = endpoints
         .map(|endpoints| slices(&endpoints))
         .unwrap_or_default();
-    write_slices(there, wanted, (&cluster.shared, &cluster.slices)).await?;
+    write_slices(there, wanted, &cluster.shared, &cluster.slices).await?;
     Ok(Action::await_change())
 }
 

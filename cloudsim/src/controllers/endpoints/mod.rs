@@ -46,7 +46,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         .and(&cluster.pods, selecting(&cluster.services))
         .and(&cluster.slices, of_slices);
     let queue = (
-        cluster.queues.named("endpointslice"),
+        cluster.queues.queue("endpointslice"),
         cluster.services.clone(),
     );
     work(queue, triggers, cluster, reconcile, stop).await;
@@ -114,7 +114,8 @@ async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Actio
     write_slices(
         there,
         desired::slices(&service, &pods),
-        (&cluster.shared, &cluster.slices),
+        &cluster.shared,
+        &cluster.slices,
     )
     .await?;
     Ok(Action::await_change())
@@ -124,7 +125,8 @@ async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Actio
 async fn write_slices(
     mut there: Vec<Arc<EndpointSlice>>,
     desired: Vec<EndpointSlice>,
-    (shared, informer): (&Shared, &Informer<EndpointSlice>),
+    shared: &Shared,
+    informer: &Informer<EndpointSlice>,
 ) -> Result<(), Failure> {
     there.retain(|slice| slice.metadata.deletion_timestamp.is_none());
     there.sort_by_key(|slice| slice.name_any());

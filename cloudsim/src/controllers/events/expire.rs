@@ -39,7 +39,7 @@ pub(super) async fn expire(client: &Client, now: Timestamp) -> Result<(), kube::
         .await?;
     for event in all
         .iter()
-        .filter(|event| written(event).is_some_and(|time| now.duration_since(time) >= TTL))
+        .filter(|event| write_time(event).is_some_and(|time| now.duration_since(time) >= TTL))
     {
         let api = Api::<Event>::namespaced(client.clone(), &event.namespace().unwrap_or_default());
         // unless it was incremented meanwhile
@@ -60,7 +60,7 @@ pub(super) async fn expire(client: &Client, now: Timestamp) -> Result<(), kube::
 }
 
 /// Returns when the API last wrote it. Its own timestamps come from an edge node's clock.
-fn written(event: &PartialObjectMeta<Event>) -> Option<Timestamp> {
+fn write_time(event: &PartialObjectMeta<Event>) -> Option<Timestamp> {
     let managed = event
         .managed_fields()
         .iter()

@@ -10,9 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tasks::Tasks;
 
-mod correlate;
 mod expire;
-pub(crate) mod token_bucket;
 mod write;
 
 /// The name of the provisioner of this cloud, by which it reports its events.

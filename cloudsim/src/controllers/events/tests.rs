@@ -2,14 +2,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
-use kube::{Api, Resource, ResourceExt, api::ListParams, core::ObjectMeta};
+use kube::{Api, ResourceExt, api::ListParams, core::ObjectMeta};
 use objectstore::MemoryStore;
 use testkit::eventually;
 
-use super::{
-    correlate::{Correlator, Verdict},
-    *,
-};
+use super::*;
 use crate::controllers::namespace_defaults;
 
 fn pod(name: &str) -> Pod {
@@ -23,68 +20,6 @@ fn pod(name: &str) -> Pod {
         metadata,
         ..Pod::default()
     }
-}
-
-fn created(number: usize) -> NewEvent {
-    NewEvent::normal(
-        Component::ReplicaSet,
-        "SuccessfulCreate",
-        format!("Created pod: {number}"),
-    )
-}
-
-/// Correlates an event, and records it as written.
-fn correlate(correlator: &mut Correlator, new_event: &NewEvent, now: Timestamp) -> Verdict {
-    let about = pod("a").object_ref(&());
-    let verdict = correlator.correlate(&about, new_event, now);
-    if let Verdict::Create { message } = &verdict {
-        correlator.record_written(&about, new_event, message.clone(), now);
-    }
-    verdict
-}
-
-#[test]
-fn the_same_is_counted_and_what_is_alike_is_combined() {
-    let (mut correlator, now) = (Correlator::default(), Timestamp::UNIX_EPOCH);
-    for number in 0..10 {
-        assert!(matches!(
-            correlate(&mut correlator, &created(number), now),
-            Verdict::Create { .. }
-        ));
-    }
-    assert!(matches!(
-        correlate(&mut correlator, &created(3), now),
-        Verdict::Again { count: 2, .. }
-    ));
-    let combined = "(combined from similar events): Created pod: 10";
-    assert_eq!(
-        correlate(&mut correlator, &created(10), now),
-        Verdict::Create {
-            message: combined.into()
-        }
-    );
-    assert!(matches!(
-        correlate(&mut correlator, &created(11), now),
-        Verdict::Again { count: 2, .. }
-    ));
-}
-
-#[test]
-fn who_tells_too_much_about_one_object_is_not_heard_for_a_while() {
-    let (mut correlator, now) = (Correlator::default(), Timestamp::UNIX_EPOCH);
-    let heard = (0..1000)
-        .filter(|number| correlate(&mut correlator, &created(*number), now) != Verdict::Drop)
-        .count();
-    assert_eq!(heard, 25);
-    let later = now + SignedDuration::from_secs(300);
-    assert!(matches!(
-        correlate(&mut correlator, &created(0), later),
-        Verdict::Again { .. }
-    ));
-    assert_eq!(
-        correlate(&mut correlator, &created(0), later),
-        Verdict::Drop
-    );
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Writes events: the scheduler's in its own form (`events.k8s.io`), others with `source` and counts.
 
+use std::time::Instant;
+
 use jiff::{Timestamp, Unit};
 use k8s_openapi::{
     api::core::v1::{Event, EventSource, ObjectReference},
@@ -9,18 +11,16 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
+use limits::{CorrelatedEvent, EventCorrelator, EventIdentity};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use super::{
-    Component, NewEvent, Occurrence,
-    correlate::{Correlator, Verdict},
-};
+use super::{Component, NewEvent, Occurrence};
 
 /// Writes until all recorders are dropped.
 pub(super) async fn run(client: Client, mut occurrences: mpsc::Receiver<Occurrence>) {
-    let mut correlator = Correlator::default();
+    let mut correlator = EventCorrelator::default();
     while let Some(occurrence) = occurrences.recv().await {
         if let Err(error) = write(&client, &mut correlator, &occurrence).await {
             // fails in a terminating namespace, for example
@@ -35,41 +35,55 @@ pub(super) async fn run(client: Client, mut occurrences: mpsc::Receiver<Occurren
 
 async fn write(
     client: &Client,
-    correlator: &mut Correlator,
+    correlator: &mut EventCorrelator,
     Occurrence { about, new_event }: &Occurrence,
 ) -> Result<(), kube::Error> {
     let now = Timestamp::now();
     // events of cluster-scoped objects are in `default`
     let namespace = about.namespace.as_deref().unwrap_or("default");
     let api = Api::<Event>::namespaced(client.clone(), namespace);
-    let message = match correlator.correlate(about, new_event, now) {
-        Verdict::Drop => return Ok(()),
-        Verdict::Create { message } => message,
-        Verdict::Again {
-            name,
-            count,
-            message,
-        } => {
-            let patch = Patch::Merge(again(new_event, count, &message, now));
-            match api.patch(&name, &PatchParams::default(), &patch).await {
-                // the event has expired
-                Err(kube::Error::Api(status)) if status.code == 404 => message,
-                result => return result.map(drop),
-            }
-        }
+    let identity = EventIdentity {
+        object: (new_event.by, identity(about)),
+        kind: new_event.reason,
     };
-    let event = event(about, new_event, message, now);
-    let name = event.metadata.name.clone().unwrap_or_default();
+    let message = new_event.message.clone();
+    let Some(mut correlated) = correlator.correlate(&identity, message, now, Instant::now()) else {
+        return Ok(());
+    };
+    if correlated.count > 1 {
+        let patch = patch(new_event, &correlated, now);
+        let name = event_name(about, correlated.first);
+        let patch = Patch::Merge(patch);
+        match api.patch(&name, &PatchParams::default(), &patch).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                correlator.restart(&mut correlated, now);
+            }
+            result => return result.map(drop),
+        }
+    }
+    let event = event(about, new_event, correlated);
     api.create(&PostParams::default(), &event).await?;
-    correlator.record_written(about, new_event, name, now);
     Ok(())
+}
+
+/// The fields that tell objects apart.
+fn identity(about: &ObjectReference) -> [&Option<String>; 4] {
+    [&about.kind, &about.namespace, &about.name, &about.uid]
+}
+
+/// Returns the name of an event: the object's, and the time at which the event occurred first.
+fn event_name(about: &ObjectReference, first: Timestamp) -> String {
+    let name = about.name.as_deref().unwrap_or_default();
+    format!("{name}.{:x}", first.as_nanosecond())
 }
 
 fn is_series(new_event: &NewEvent) -> bool {
     new_event.by == Component::Scheduler
 }
 
-fn again(new_event: &NewEvent, count: i32, message: &str, now: Timestamp) -> serde_json::Value {
+/// Returns the patch of an event that has occurred again.
+fn patch(new_event: &NewEvent, correlated: &CorrelatedEvent, now: Timestamp) -> serde_json::Value {
+    let (count, message) = (correlated.count, &correlated.message);
     if is_series(new_event) {
         return json!({"message": message, "series": {"count": count, "lastObservedTime": MicroTime(micros(now))}});
     }
@@ -84,20 +98,17 @@ fn micros(time: Timestamp) -> Timestamp {
     time.round(Unit::Microsecond).unwrap_or(time)
 }
 
-fn event(about: &ObjectReference, new_event: &NewEvent, message: String, now: Timestamp) -> Event {
+fn event(about: &ObjectReference, new_event: &NewEvent, correlated: CorrelatedEvent) -> Event {
+    let first = correlated.first;
     let component = new_event.by.name().to_owned();
     let event = Event {
         metadata: ObjectMeta {
-            name: Some(format!(
-                "{}.{:x}",
-                about.name.as_deref().unwrap_or_default(),
-                now.as_nanosecond()
-            )),
+            name: Some(event_name(about, first)),
             namespace: Some(about.namespace.clone().unwrap_or_else(|| "default".into())),
             ..ObjectMeta::default()
         },
         involved_object: about.clone(),
-        message: Some(message),
+        message: Some(correlated.message),
         reason: Some(new_event.reason.to_owned()),
         type_: Some(if new_event.warns { "Warning" } else { "Normal" }.to_owned()),
         reporting_component: Some(component.clone()),
@@ -105,7 +116,7 @@ fn event(about: &ObjectReference, new_event: &NewEvent, message: String, now: Ti
     };
     if is_series(new_event) {
         return Event {
-            event_time: Some(MicroTime(micros(now))),
+            event_time: Some(MicroTime(micros(first))),
             action: Some(
                 if new_event.reason == "Scheduled" {
                     "Binding"
@@ -123,9 +134,9 @@ fn event(about: &ObjectReference, new_event: &NewEvent, message: String, now: Ti
             component: Some(component),
             host: None,
         }),
-        first_timestamp: Some(Time(seconds(now))),
-        last_timestamp: Some(Time(seconds(now))),
-        count: Some(1),
+        first_timestamp: Some(Time(seconds(first))),
+        last_timestamp: Some(Time(seconds(first))),
+        count: Some(correlated.count),
         ..event
     }
 }

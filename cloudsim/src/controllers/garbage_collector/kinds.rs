@@ -20,7 +20,7 @@ pub(crate) struct ServedKind {
 }
 
 /// Returns every kind whose objects can be listed, watched and deleted.
-pub(crate) async fn served(client: &Client) -> Result<Vec<ServedKind>, kube::Error> {
+pub(crate) async fn list_served(client: &Client) -> Result<Vec<ServedKind>, kube::Error> {
     let discovery = Discovery::new(client.clone()).run_aggregated().await?;
     let resources = discovery
         .groups()

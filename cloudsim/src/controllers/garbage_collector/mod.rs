@@ -25,7 +25,7 @@ mod act;
 mod graph;
 mod kinds;
 
-pub(crate) use self::kinds::{ServedKind, served};
+pub(crate) use self::kinds::{ServedKind, list_served};
 use self::{
     act::{ActionResult, Actor},
     graph::{Decision, Graph, KindId, Node, Owner},
@@ -131,7 +131,7 @@ impl Collector {
         sender: &mpsc::Sender<(KindId, WatchMessage)>,
         stop: &CancellationToken,
     ) {
-        let served = match served(&self.actor.client).await {
+        let served = match list_served(&self.actor.client).await {
             Ok(served) => served,
             Err(error) => {
                 warn!(

@@ -30,7 +30,7 @@ struct Counted {
 
 impl WorkQueues {
     /// Returns the queue of a controller.
-    pub(crate) fn named<K: Eq + Hash>(&self, name: &'static str) -> WorkQueue<K> {
+    pub(crate) fn queue<K: Eq + Hash>(&self, name: &'static str) -> WorkQueue<K> {
         let counted = || {
             let (waited, worked) = (Histogram::new(BOUNDS), Histogram::new(BOUNDS));
             Arc::new(Mutex::new(Counted {
@@ -101,7 +101,7 @@ impl<K> Clone for WorkQueue<K> {
 
 impl<K: Eq + Hash> WorkQueue<K> {
     /// Counts an object that was added to the queue.
-    pub(crate) fn added(&self, object: K) {
+    pub(crate) fn count_added(&self, object: K) {
         let mut waiting = self.0.waiting.lock();
         let is_new = !waiting.contains_key(&object);
         if is_new {
@@ -113,14 +113,14 @@ impl<K: Eq + Hash> WorkQueue<K> {
     }
 
     /// Counts an object that is taken from the queue.
-    pub(crate) fn taken(&self, object: &K) {
-        if let Some(since) = self.gone(object) {
+    pub(crate) fn count_taken(&self, object: &K) {
+        if let Some(since) = self.take_removed(object) {
             self.0.counted.lock().waited.observe(since.elapsed());
         }
     }
 
     /// Removes an object; returns since when it had waited.
-    pub(crate) fn gone(&self, object: &K) -> Option<Instant> {
+    pub(crate) fn take_removed(&self, object: &K) -> Option<Instant> {
         let mut waiting = self.0.waiting.lock();
         let since = waiting.remove(object);
         self.0.counted.lock().depth = waiting.len();
@@ -128,12 +128,12 @@ impl<K: Eq + Hash> WorkQueue<K> {
     }
 
     /// Records the duration of a reconciliation.
-    pub(crate) fn worked(&self, took: Duration) {
+    pub(crate) fn record_duration(&self, took: Duration) {
         self.0.counted.lock().worked.observe(took);
     }
 
     /// Counts a failed reconciliation.
-    pub(crate) fn retried(&self) {
+    pub(crate) fn count_retry(&self) {
         self.0.counted.lock().retries += 1;
     }
 }
@@ -145,10 +145,10 @@ mod tests {
     #[test]
     fn who_is_added_twice_waits_once() {
         let queues = WorkQueues::default();
-        let queue = queues.named::<u8>("job");
-        queue.added(1);
-        queue.added(1);
-        queue.added(2);
+        let queue = queues.queue::<u8>("job");
+        queue.count_added(1);
+        queue.count_added(1);
+        queue.count_added(2);
         let figures = |of: &WorkQueues| {
             let mut text = Text::default();
             of.write(&mut text);
@@ -160,12 +160,12 @@ mod tests {
             text.contains("workqueue_adds_total{name=\"job\"} 2\n"),
             "{text}"
         );
-        queue.taken(&1);
-        queue.worked(Duration::from_millis(5));
-        queue.retried();
-        queue.added(1);
-        queue.added(3);
-        queue.gone(&3);
+        queue.count_taken(&1);
+        queue.record_duration(Duration::from_millis(5));
+        queue.count_retry();
+        queue.count_added(1);
+        queue.count_added(3);
+        queue.take_removed(&3);
         let text = figures(&queues);
         for line in [
             "workqueue_depth{name=\"job\"} 2",

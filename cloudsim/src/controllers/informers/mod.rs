@@ -110,7 +110,7 @@ where
     }
 
     /// Waits until everything has been listed, and returns the objects.
-    pub(crate) async fn synced(&self) -> Informer<K> {
+    pub(crate) async fn wait_synced(&self) -> Informer<K> {
         let mut complete = self.0.complete.subscribe();
         // fails only when the sender is gone, which `self` has
         let _ = complete.wait_for(|complete| *complete).await;
@@ -228,7 +228,7 @@ where
     }
 
     /// Applies a deletion by this process.
-    pub(crate) fn removed(&self, object: &K) {
-        self.0.cache.lock().removed(object);
+    pub(crate) fn apply_removal(&self, object: &K) {
+        self.0.cache.lock().apply_removal(object);
     }
 }

@@ -146,7 +146,7 @@ pub(crate) async fn work<K, C, F>(
     let known = store.clone();
     let queue = queue.map(move |object| {
         if known.get(&object).is_some() {
-            adding.added(object.clone());
+            adding.count_added(object.clone());
         }
         Ok::<_, Failure>(object)
     });
@@ -157,19 +157,19 @@ pub(crate) async fn work<K, C, F>(
         let namespace = object.meta().namespace.as_deref().unwrap_or_default();
         let known = newest.get(namespace, object.meta().name.as_deref().unwrap_or_default());
         let known = known.filter(|known| known.meta().uid == object.meta().uid);
-        counted.taken(&ObjectRef::from_obj(&*object));
+        counted.count_taken(&ObjectRef::from_obj(&*object));
         let (reconciling, counted) = (reconcile(known.unwrap_or(object), context), counted.clone());
         Box::pin(async move {
             let begun = Instant::now();
             let done = reconciling.await;
-            counted.worked(begun.elapsed());
+            counted.record_duration(begun.elapsed());
             done
         })
     };
     applier(
         reconcile,
         move |object: Arc<K>, failure: &Failure, _| {
-            failing.retried();
+            failing.count_retry();
             let object = ObjectRef::from_obj(&*object);
             Action::requeue(failure.log_and_wait(&K::kind(&()), &object.to_string()))
         },
@@ -209,7 +209,7 @@ where
         let object = (*change.object).clone();
         let reference = ObjectRef::from_obj(&object);
         if change.gone {
-            counted.gone(&reference);
+            counted.take_removed(&reference);
         }
         let reference = (!change.gone).then_some(reference);
         writer.apply_watcher_event(&if change.gone {

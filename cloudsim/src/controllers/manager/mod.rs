@@ -32,7 +32,7 @@ pub(crate) fn spawn(
     {
         macro_rules! start {
             ($controller:path) => {
-                reflectors.start((controller.as_str(), tasks), stop, $controller)
+                reflectors.start(controller.as_str(), tasks, stop, $controller)
             };
         }
         match controller {
@@ -78,11 +78,7 @@ pub(crate) fn spawn(
         }
     }
     // CloudCore's, always on
-    reflectors.start(
-        ("missing nodes of devices", tasks),
-        stop,
-        missing_nodes::run,
-    );
+    reflectors.start("missing nodes of devices", tasks, stop, missing_nodes::run);
     reflectors.spawn(tasks, stop);
     reflectors
 }
@@ -93,8 +89,8 @@ pub(crate) async fn run_kubeedges(shared: Shared, stop: CancellationToken) {
     let controllers = async {
         let known = policy::PodsAndNodes {
             shared: shared.clone(),
-            pods: pods.synced().await,
-            nodes: nodes.synced().await,
+            pods: pods.wait_synced().await,
+            nodes: nodes.wait_synced().await,
         };
         let nodes = missing_nodes::Cluster {
             shared: shared.clone(),

@@ -24,7 +24,7 @@ pub(super) struct Found {
 
 impl Found {
     /// Counts the remaining objects of a kind by their finalizers.
-    pub(super) fn left<'a>(
+    pub(super) fn count_remaining<'a>(
         &mut self,
         plural: &str,
         group: &str,
@@ -148,7 +148,7 @@ type Value = Result<(&'static str, &'static str), (&'static str, String)>;
 mod tests {
     use super::*;
 
-    fn told(conditions: &[NamespaceCondition]) -> Vec<String> {
+    fn describe(conditions: &[NamespaceCondition]) -> Vec<String> {
         let told = |one: &NamespaceCondition| {
             let text = |field: &Option<String>| field.clone().unwrap_or_default();
             format!(
@@ -166,12 +166,12 @@ mod tests {
     fn what_is_left_is_told_in_kubernetes_words() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut found = Found::default();
-        found.left("pods", "", [&["a/b".to_owned()][..], &[]].into_iter());
-        found.left("deployments", "apps", [&[][..]].into_iter());
+        found.count_remaining("pods", "", [&["a/b".to_owned()][..], &[]].into_iter());
+        found.count_remaining("deployments", "apps", [&[][..]].into_iter());
         found.failures.push("no".into());
         let first = found.conditions(&[], at(10));
         assert_eq!(
-            told(&first),
+            describe(&first),
             [
                 "NamespaceDeletionDiscoveryFailure False ResourcesDiscovered: All resources successfully discovered",
                 "NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions: All legacy kube types successfully parsed",
@@ -187,7 +187,7 @@ mod tests {
         );
         let last = Found::default().conditions(&first, at(30));
         assert_eq!(
-            told(&last)[2..],
+            describe(&last)[2..],
             [
                 "NamespaceDeletionContentFailure False ContentDeleted: All content successfully deleted, may be waiting on finalization",
                 "NamespaceContentRemaining False ContentRemoved: All content successfully removed",
@@ -201,6 +201,6 @@ mod tests {
             ..Found::default()
         };
         assert!(!blind.is_empty());
-        assert!(told(&blind.conditions(&[], at(0)))[0].ends_with("True DiscoveryFailed: none"));
+        assert!(describe(&blind.conditions(&[], at(0)))[0].ends_with("True DiscoveryFailed: none"));
     }
 }

@@ -21,7 +21,7 @@ mod conditions;
 
 use self::conditions::Found;
 use super::{
-    garbage_collector::{ServedKind, served},
+    garbage_collector::{ServedKind, list_served},
     requeue::after_failure,
 };
 
@@ -87,7 +87,7 @@ async fn reconcile(namespace: Arc<Namespace>, client: Arc<Client>) -> Result<Act
 /// Deletes everything in the namespace, pods first; returns what is left.
 async fn empty(namespace: &str, client: &Client) -> Found {
     let mut found = Found::default();
-    let served = match served(client).await {
+    let served = match list_served(client).await {
         Ok(served) => served,
         Err(error) => {
             found.discovery = Some(error.to_string());
@@ -147,7 +147,7 @@ async fn empty_of(
         }
     }
     let left = api.list_metadata(&ListParams::default()).await?.items;
-    found.left(
+    found.count_remaining(
         &kind.resource.plural,
         &kind.resource.group,
         left.iter().map(ResourceExt::finalizers),

@@ -183,7 +183,7 @@ async fn mark_unknown(
         "status": {"conditions": conditions},
     });
     let api = Api::<Node>::all(client.clone());
-    written(
+    ignore_conflict(
         api.patch_status(
             &node.name_any(),
             &PatchParams::default(),
@@ -197,7 +197,7 @@ async fn set_taints(node: &Node, client: &Client, taints: &[Taint]) -> Result<()
     // the resource version makes the write fail if the taints were changed meanwhile; it is then tried again
     let patch = json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": taints}});
     let api = Api::<Node>::all(client.clone());
-    written(
+    ignore_conflict(
         api.patch(
             &node.name_any(),
             &PatchParams::default(),
@@ -208,7 +208,7 @@ async fn set_taints(node: &Node, client: &Client, taints: &[Taint]) -> Result<()
 }
 
 /// Ignores a conflict: the other change leads here again.
-fn written(result: Result<Node, kube::Error>) -> Result<(), kube::Error> {
+fn ignore_conflict(result: Result<Node, kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         result => result.map(drop),

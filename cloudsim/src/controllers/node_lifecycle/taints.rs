@@ -41,7 +41,7 @@ pub(super) fn ready(node: &Node) -> Option<&NodeCondition> {
 }
 
 /// Returns the wanted taints among those that follow from conditions: key and effect.
-fn wanted(node: &Node) -> Vec<(&'static str, &'static str)> {
+fn desired_taints(node: &Node) -> Vec<(&'static str, &'static str)> {
     let mut wanted = Vec::new();
     match ready(node).map(|ready| ready.status.as_str()) {
         Some("True") => {}
@@ -89,7 +89,7 @@ pub(super) fn due(node: &Node, now: jiff::Timestamp) -> Option<Vec<Taint>> {
         .as_ref()
         .and_then(|spec| spec.taints.clone())
         .unwrap_or_default();
-    let wanted = wanted(node);
+    let wanted = desired_taints(node);
     let is_wanted = |taint: &Taint| wanted.contains(&(taint.key.as_str(), taint.effect.as_str()));
     let mut taints: Vec<_> = has
         .iter()

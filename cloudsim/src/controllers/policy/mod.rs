@@ -68,15 +68,15 @@ pub(crate) async fn run(
             shared: shared.clone(),
             pods,
             nodes,
-            accounts: accounts.synced().await,
-            roles: roles.synced().await,
-            cluster_roles: cluster_roles.synced().await,
-            bindings: bindings.synced().await,
-            cluster_bindings: cluster_bindings.synced().await,
-            accesses: accesses.synced().await,
+            accounts: accounts.wait_synced().await,
+            roles: roles.wait_synced().await,
+            cluster_roles: cluster_roles.wait_synced().await,
+            bindings: bindings.wait_synced().await,
+            cluster_bindings: cluster_bindings.wait_synced().await,
+            accesses: accesses.wait_synced().await,
         };
         let queue = (
-            shared.queues.named("serviceaccountaccess"),
+            shared.queues.queue("serviceaccountaccess"),
             known.accounts.clone(),
         );
         work(

@@ -34,7 +34,7 @@ impl World {
         let (stop, tasks) = (CancellationToken::new(), Tasks::default());
         let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
         let reflectors = Reflectors::new(shared);
-        reflectors.start(("serviceaccountaccess", &tasks), &stop, run);
+        reflectors.start("serviceaccountaccess", &tasks, &stop, run);
         reflectors.spawn(&tasks, &stop);
         let world = Self { client, stop };
         world

@@ -44,11 +44,13 @@ impl Service<Name> for Resolver {
 
     fn call(&mut self, name: Name) -> Self::Future {
         let asking = self.0.call(name);
-        Box::pin(async move { allowed(asking.await?) })
+        Box::pin(async move { filter_allowed(asking.await?) })
     }
 }
 
-fn allowed(found: impl Iterator<Item = SocketAddr>) -> io::Result<vec::IntoIter<SocketAddr>> {
+fn filter_allowed(
+    found: impl Iterator<Item = SocketAddr>,
+) -> io::Result<vec::IntoIter<SocketAddr>> {
     let (refused, allowed): (Vec<_>, Vec<_>) =
         found.partition(|address| is_metadata_address(address.ip()));
     if allowed.is_empty() && !refused.is_empty() {
@@ -121,7 +123,7 @@ mod tests {
             "192.0.2.1:80".parse().unwrap(),
         );
         assert_eq!(
-            allowed([near, far].into_iter())
+            filter_allowed([near, far].into_iter())
                 .unwrap()
                 .collect::<Vec<_>>(),
             [far]

@@ -229,10 +229,10 @@ impl Rules {
             NodeAnswer::Service(response)
                 if response.is_failure() && self.is_own_agent(&call.node) =>
             {
-                refused(&call.node, response)
+                read_refusal(&call.node, response)
             }
-            NodeAnswer::Service(response) => relayed(&call.node, response),
-            NodeAnswer::Refused(response) => refused(&call.node, response),
+            NodeAnswer::Service(response) => read_answer(&call.node, response),
+            NodeAnswer::Refused(response) => read_refusal(&call.node, response),
             NodeAnswer::Failed(why) => Err(failed_at(&call.node, &why)),
             NodeAnswer::Published => Err(failed_at(&call.node, "it answered as to a publication")),
         }
@@ -259,11 +259,11 @@ impl Rules {
             .map_err(|error| not_sent(node, error))?;
         let patience = self.call_timeout();
         let ended = async {
-            session.ended().await;
+            session.wait_ended().await;
             sleep(RETURN_TIMEOUT).await;
         };
         let answered = tokio::select! {
-            // cancel-safe, all: only the winning branch takes anything, and the call ends with it
+            // cancel-safe: only the winning branch takes anything, and the call ends with it
             answered = timeout(patience, pending.answer()) => answered,
             () = ended => {
                 let why = format!("node {node} was disconnected before it answered, and did not come back with an answer");
@@ -382,16 +382,16 @@ fn connection_headers(headers: &HeaderMap) -> ConnectionHeaders {
 }
 
 /// Converts the agent's own answer: the caller gets its message, and the request has failed.
-fn refused(node: &str, response: ServiceResponse) -> Result<CallAnswer, CallError> {
+fn read_refusal(node: &str, response: ServiceResponse) -> Result<CallAnswer, CallError> {
     let why = wire::text::printable(&response.reason());
-    relayed(node, response).map(|answer| CallAnswer {
+    read_answer(node, response).map(|answer| CallAnswer {
         failed: Some(why),
         ..answer
     })
 }
 
 /// Converts a service's answer. An invalid one is refused, since the node determines its contents.
-fn relayed(node: &str, response: ServiceResponse) -> Result<CallAnswer, CallError> {
+fn read_answer(node: &str, response: ServiceResponse) -> Result<CallAnswer, CallError> {
     let status = StatusCode::from_u16(response.status_code)
         .ok()
         .filter(|status| !status.is_informational());
@@ -522,7 +522,7 @@ mod tests {
         let header = named
             .map(|(name, value)| (name.to_owned(), vec![value.to_owned()]))
             .into();
-        let answer = relayed(
+        let answer = read_answer(
             "n",
             ServiceResponse {
                 header,
@@ -570,7 +570,7 @@ mod tests {
                 ..ServiceResponse::default()
             },
         ] {
-            let error = relayed("n", response).unwrap_err();
+            let error = read_answer("n", response).unwrap_err();
             assert_eq!(
                 (error.status, error.reason),
                 (StatusCode::BAD_GATEWAY, "NodeFailed")

@@ -182,7 +182,7 @@ fn first(place: RuleRef, status: Option<&RuleStatus>) -> Count {
 mod tests {
     use super::*;
 
-    fn counted() -> Counters {
+    fn sample_counters() -> Counters {
         let (counters, place) = (
             Counters::default(),
             RuleRef {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_two_clouds_count_is_added_up() {
-        let (one, other) = (counted(), counted());
+        let (one, other) = (sample_counters(), sample_counters());
         one.count("u", Ok(()));
         one.count("u", Err("first"));
         other.count("u", Ok(()));
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_was_not_written_is_written_with_what_came_since() {
-        let counters = counted();
+        let counters = sample_counters();
         counters.count("u", Err("old"));
         let (_, addition) = counters.take_changed().remove(0);
         counters.count("u", Ok(()));
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_problem_stands_first_and_goes() {
-        let counters = counted();
+        let counters = sample_counters();
         let place = || RuleRef {
             uid: "u".into(),
             namespace: "n".into(),

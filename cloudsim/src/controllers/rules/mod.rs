@@ -130,7 +130,7 @@ impl Rules {
     }
 
     async fn follow(self, objects: ObjectReflectors, stop: CancellationToken) {
-        let Some(mut objects) = stop.run_until_cancelled(objects.synced()).await else {
+        let Some(mut objects) = stop.run_until_cancelled(objects.wait_synced()).await else {
             return;
         };
         let (mut is_new, mut next) = (true, Instant::now());
@@ -139,7 +139,7 @@ impl Rules {
             if is_new && pause.is_zero() {
                 let begun = Instant::now();
                 self.replace_table(objects.table());
-                for node in self.nodes().connected() {
+                for node in self.nodes().connected_nodes() {
                     let this = self.clone();
                     self.spawn(async move { this.subscribe(&node).await });
                 }

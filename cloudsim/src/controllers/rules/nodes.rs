@@ -81,7 +81,7 @@ impl Nodes {
     }
 
     /// Returns the connected nodes.
-    pub(super) fn connected(&self) -> Vec<String> {
+    pub(super) fn connected_nodes(&self) -> Vec<String> {
         let all = self.0.lock();
         all.nodes
             .iter()
@@ -156,7 +156,7 @@ pub(super) struct SessionEnd(mpsc::Sender<Reply>);
 
 impl SessionEnd {
     /// Waits until the session has ended.
-    pub(super) async fn ended(&self) {
+    pub(super) async fn wait_ended(&self) {
         self.0.closed().await;
     }
 }

@@ -39,11 +39,11 @@ impl ObjectReflectors {
     }
 
     /// Waits until everything has been listed.
-    pub(super) async fn synced(&self) -> Objects {
+    pub(super) async fn wait_synced(&self) -> Objects {
         Objects {
-            rules: Watched::of(self.rules.synced().await),
-            endpoints: Watched::of(self.endpoints.synced().await),
-            nodes: Watched::of(self.nodes.synced().await),
+            rules: Watched::of(self.rules.wait_synced().await),
+            endpoints: Watched::of(self.endpoints.wait_synced().await),
+            nodes: Watched::of(self.nodes.wait_synced().await),
         }
     }
 }
@@ -76,7 +76,7 @@ impl Objects {
     /// Waits for a change; returns whether it alters the table, or `None` if no more come. Cancel-safe.
     pub(super) async fn changed(&mut self) -> Option<bool> {
         tokio::select! {
-            // cancel-safe, all: a change is taken only when its arm wins
+            // cancel-safe: a change is taken only when its arm wins
             Some(change) = self.rules.changes.recv() => {
                 // the status is written by this controller alone
                 Some(change.gone || change.before.is_none_or(|before| before.spec != change.object.spec))

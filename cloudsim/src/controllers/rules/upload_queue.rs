@@ -122,7 +122,7 @@ impl std::fmt::Debug for QueuedUpload {
 impl UploadQueues {
     /// Admits a message for the rules with these uids.
     pub(super) fn admit(&self, message: UploadInfo<'_>, rules: &[&str]) -> Admitted {
-        let id = remembered(message.id);
+        let id = remembered_id(message.id);
         let mut all = self.0.lock();
         let own = all.entry(message.node.to_owned()).or_default();
         if let Some(known) = own.known.get(&*id) {
@@ -165,12 +165,17 @@ impl UploadQueues {
     }
 
     /// Records the result of a message, whose places in the queues were dropped.
-    pub(super) fn done(&self, message: UploadInfo<'_>, rules: &[&str], outcome: &Outcome) {
+    pub(super) fn record_outcome(
+        &self,
+        message: UploadInfo<'_>,
+        rules: &[&str],
+        outcome: &Outcome,
+    ) {
         let mut all = self.0.lock();
         let Some(own) = all.get_mut(message.node) else {
             return;
         };
-        if let Some(known) = own.known.get_mut(&*remembered(message.id)) {
+        if let Some(known) = own.known.get_mut(&*remembered_id(message.id)) {
             // an answer may be large; a repeated message is only told that it was delivered
             *known = Some(outcome.as_ref().map(|_| "OK".into()).map_err(Clone::clone));
         }
@@ -252,7 +257,7 @@ impl QueuedUpload {
 }
 
 /// Returns what is remembered of an id: the id itself, or its hash if it is too long.
-fn remembered(id: &str) -> Cow<'_, str> {
+fn remembered_id(id: &str) -> Cow<'_, str> {
     if id.len() <= MAX_ID_BYTES {
         Cow::Borrowed(id)
     } else {
@@ -274,7 +279,7 @@ mod tests {
         }
     }
 
-    fn queued(
+    fn queued_upload(
         upload_queue: &UploadQueues,
         id: &str,
         topic: Option<&str>,
@@ -289,20 +294,20 @@ mod tests {
     #[tokio::test]
     async fn messages_of_one_topic_keep_their_order_and_hold_up_no_others() {
         let upload_queue = UploadQueues::default();
-        let mut first = queued(&upload_queue, "1", Some("a"), "slow");
-        let mut second = queued(&upload_queue, "2", Some("a"), "slow");
-        let mut third = queued(&upload_queue, "3", Some("a"), "slow");
+        let mut first = queued_upload(&upload_queue, "1", Some("a"), "slow");
+        let mut second = queued_upload(&upload_queue, "2", Some("a"), "slow");
+        let mut third = queued_upload(&upload_queue, "3", Some("a"), "slow");
         // whoever is looked at first does not go first
         assert!(third.ready().now_or_never().is_none() && second.ready().now_or_never().is_none());
         assert_eq!(first.ready().now_or_never(), Some(Ok(())));
         assert_eq!(
-            queued(&upload_queue, "4", Some("b"), "slow")
+            queued_upload(&upload_queue, "4", Some("b"), "slow")
                 .ready()
                 .now_or_never(),
             Some(Ok(()))
         );
         assert_eq!(
-            queued(&upload_queue, "5", Some("a"), "other")
+            queued_upload(&upload_queue, "5", Some("a"), "other")
                 .ready()
                 .now_or_never(),
             Some(Ok(()))
@@ -322,7 +327,7 @@ mod tests {
             .collect();
         let mut held: Vec<_> = topics
             .iter()
-            .map(|topic| queued(&upload_queue, topic, Some(topic), "slow"))
+            .map(|topic| queued_upload(&upload_queue, topic, Some(topic), "slow"))
             .collect();
         let came = held
             .iter_mut()
@@ -330,7 +335,7 @@ mod tests {
             .count();
         assert_eq!(came, MAX_CALLS_PER_RULE);
         assert_eq!(
-            queued(&upload_queue, "x", Some("t/0"), "other")
+            queued_upload(&upload_queue, "x", Some("t/0"), "other")
                 .ready()
                 .now_or_never(),
             Some(Ok(()))
@@ -368,9 +373,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn whoever_is_waited_for_waits_so_long_and_no_longer() {
         let upload_queue = UploadQueues::default();
-        let mut first = queued(&upload_queue, "1", Some("a"), "slow");
+        let mut first = queued_upload(&upload_queue, "1", Some("a"), "slow");
         first.ready().await.unwrap();
-        let mut second = queued(&upload_queue, "2", Some("a"), "slow");
+        let mut second = queued_upload(&upload_queue, "2", Some("a"), "slow");
         assert!(second.ready().await.unwrap_err().contains("target is slow"));
         let unasked = UploadInfo {
             is_answered: false,
@@ -388,13 +393,13 @@ mod tests {
     #[test]
     fn what_is_done_is_forgotten_but_for_its_outcome() {
         let upload_queue = UploadQueues::default();
-        let held = queued(&upload_queue, "1", Some("a"), "r");
+        let held = queued_upload(&upload_queue, "1", Some("a"), "r");
         assert!(matches!(
             upload_queue.admit(message("1", Some("a")), &["r"]),
             Admitted::Known(None)
         ));
         drop(held);
-        upload_queue.done(message("1", Some("a")), &["r"], &Ok("a long answer".into()));
+        upload_queue.record_outcome(message("1", Some("a")), &["r"], &Ok("a long answer".into()));
         let Admitted::Known(Some(outcome)) = upload_queue.admit(message("1", Some("a")), &["r"])
         else {
             panic!()

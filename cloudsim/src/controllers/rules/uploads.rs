@@ -62,7 +62,7 @@ impl Upload {
 
 impl Rules {
     /// Handles an answer of `node` for which a call waits; returns other messages.
-    pub(crate) fn answered(&self, node: &str, up: Up) -> Option<Up> {
+    pub(crate) fn take_answer(&self, node: &str, up: Up) -> Option<Up> {
         self.pending().answer(node, up)
     }
 
@@ -85,7 +85,7 @@ impl Rules {
                 content_type,
                 body,
             }),
-            Err(why) => self.refuse(node, &header.msg_id, (Source::Bus, &resource), why),
+            Err(why) => self.refuse(node, &header.msg_id, Source::Bus, &resource, why),
         }
     }
 
@@ -111,7 +111,7 @@ impl Rules {
                 content_type,
                 body,
             }),
-            Err(why) => self.refuse(node, &header.msg_id, (Source::ServiceBus, &resource), why),
+            Err(why) => self.refuse(node, &header.msg_id, Source::ServiceBus, &resource, why),
         }
     }
 
@@ -138,7 +138,8 @@ impl Rules {
             return self.refuse(
                 &upload.node,
                 &upload.id,
-                (upload.origin, &upload.resource),
+                upload.origin,
+                &upload.resource,
                 why,
             );
         }
@@ -149,7 +150,7 @@ impl Rules {
             Admitted::Known(Some(outcome)) => {
                 let (this, node, id) = (self.clone(), upload.node, upload.id);
                 self.spawn(async move {
-                    this.reply(&node, &id, (upload.origin, &upload.resource), outcome)
+                    this.reply(&node, &id, upload.origin, &upload.resource, outcome)
                         .await
                 });
             }
@@ -160,11 +161,12 @@ impl Rules {
                     let outcome = this.deliver(&upload, &rules, queued).await;
                     let uids: Vec<_> = rules.iter().map(|rule| rule.uid.as_str()).collect();
                     this.upload_queue()
-                        .done(upload.info(is_answered), &uids, &outcome);
+                        .record_outcome(upload.info(is_answered), &uids, &outcome);
                     this.reply(
                         &upload.node,
                         &upload.id,
-                        (upload.origin.clone(), &upload.resource),
+                        upload.origin.clone(),
+                        &upload.resource,
                         outcome,
                     )
                     .await;
@@ -191,7 +193,8 @@ impl Rules {
         self.refuse(
             &upload.node,
             &upload.id,
-            (upload.origin.clone(), &upload.resource),
+            upload.origin.clone(),
+            &upload.resource,
             why.to_owned(),
         );
     }
@@ -336,7 +339,7 @@ impl Rules {
         })
     }
 
-    fn refuse(&self, node: &str, id: &str, (origin, resource): (Source, &str), why: String) {
+    fn refuse(&self, node: &str, id: &str, origin: Source, resource: &str, why: String) {
         if let Some(times) = self
             .refusals()
             .count(&format!("{node}: {why}"), Instant::now())
@@ -349,17 +352,11 @@ impl Rules {
             id.to_owned(),
             resource.to_owned(),
         );
-        self.spawn(async move { this.reply(&node, &id, (origin, &resource), Err(why)).await });
+        self.spawn(async move { this.reply(&node, &id, origin, &resource, Err(why)).await });
     }
 
     /// Answers a message; EdgeCore expects no answer to MQTT messages.
-    async fn reply(
-        &self,
-        node: &str,
-        id: &str,
-        (origin, resource): (Source, &str),
-        outcome: Outcome,
-    ) {
+    async fn reply(&self, node: &str, id: &str, origin: Source, resource: &str, outcome: Outcome) {
         if origin == Source::Bus && !self.is_own_agent(node) {
             return;
         }

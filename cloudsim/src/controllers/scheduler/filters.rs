@@ -49,7 +49,7 @@ fn of_spec(cycle: &CycleState<'_>, node: &Node) -> Option<Status> {
         return Some(Status::unresolvable("node(s) were not ready"));
     }
     if let Some(taint) =
-        affinity::untolerated(tolerations, node, &["NoSchedule", "NoExecute"]).next()
+        affinity::untolerated_taints(tolerations, node, &["NoSchedule", "NoExecute"]).next()
     {
         let value = taint.value.as_deref().unwrap_or_default();
         return Some(Status::unresolvable(format!(
@@ -117,7 +117,7 @@ fn ports(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) -> Option<St
 /// A node that does not report its resources counts as having enough.
 fn resources(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) -> Option<Status> {
     let allocatable = node_info.allocatable.as_ref()?;
-    let (used, count) = cycle.view.used(node, node_info);
+    let (used, count) = cycle.view.used_amounts(node, node_info);
     let (mut reasons, mut is_resolvable) = (Vec::new(), true);
     let is_full = |most: &i64| i64::try_from(count).unwrap_or(i64::MAX) >= *most;
     if allocatable.get("pods").is_some_and(is_full) {

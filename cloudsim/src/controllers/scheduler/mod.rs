@@ -46,7 +46,7 @@ use self::{
     decide::{Decision, decide},
     metrics::Attempt,
     snapshot::Snapshot,
-    state::State,
+    state::SchedulerState,
     write::Writer,
 };
 use super::{informers::Change, workloads::cluster};
@@ -87,7 +87,7 @@ pub(crate) async fn run(cluster: Cluster, metrics: SchedulerMetrics, stop: Cance
     let writer = Writer::new(cluster.client.clone(), cluster.events.clone());
     Scheduler {
         cluster,
-        state: State::default(),
+        state: SchedulerState::default(),
         writer,
         metrics,
     }
@@ -105,7 +105,7 @@ fn as_new<K>(object: Arc<K>) -> Change<K> {
 
 struct Scheduler {
     cluster: Cluster,
-    state: State,
+    state: SchedulerState,
     writer: Writer,
     metrics: SchedulerMetrics,
 }
@@ -204,7 +204,7 @@ impl Scheduler {
                 .map(|namespace| namespace.labels().clone())
                 .unwrap_or_default()
         };
-        let State { nodes, storage, .. } = &self.state;
+        let SchedulerState { nodes, storage, .. } = &self.state;
         decide(
             pod,
             Snapshot {
@@ -218,24 +218,24 @@ impl Scheduler {
     }
 
     /// Returns the pod's claims whose volumes a provisioner is to create before the pod can be bound.
-    fn unprovisioned(&self, pod: &Pod) -> Vec<Arc<PersistentVolumeClaim>> {
+    fn unprovisioned_claims(&self, pod: &Pod) -> Vec<Arc<PersistentVolumeClaim>> {
         let volumes = pod
             .spec
             .as_ref()
             .and_then(|spec| self.state.storage.volumes(pod, spec).ok());
         volumes
-            .map(|volumes| volumes.unprovisioned())
+            .map(|volumes| volumes.unprovisioned_claims())
             .unwrap_or_default()
     }
 
     async fn schedule(&mut self, pod: &Pod) {
         let uid = pod.uid().unwrap_or_default();
-        let nominated = self.state.queue.nominated();
+        let nominated = self.state.queue.nominated_pods();
         let mut found = Attempt::Unschedulable;
         let written = match self.decide(pod, &nominated) {
-            Decision::Bind(node) if !self.unprovisioned(pod).is_empty() => {
+            Decision::Bind(node) if !self.unprovisioned_claims(pod).is_empty() => {
                 // the pod is tried again when its claims are bound
-                let claims = self.unprovisioned(pod);
+                let claims = self.unprovisioned_claims(pod);
                 timeout(WRITE_TIMEOUT, self.writer.select_node(&claims, &node)).await
             }
             Decision::Bind(node) => {
@@ -248,11 +248,11 @@ impl Scheduler {
                 written.map(|bound| bound.map(drop))
             }
             Decision::Wait(why) => {
-                self.state.queue.failed(&uid, Instant::now());
+                self.state.queue.mark_unschedulable(&uid, Instant::now());
                 timeout(WRITE_TIMEOUT, self.writer.unschedulable(pod, &why, None)).await
             }
             Decision::Preempt(preemption, why) => {
-                self.state.queue.failed(&uid, Instant::now());
+                self.state.queue.mark_unschedulable(&uid, Instant::now());
                 timeout(
                     WRITE_TIMEOUT,
                     self.writer.preempt(pod, &preemption, &why, &nominated),

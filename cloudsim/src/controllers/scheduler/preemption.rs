@@ -126,7 +126,7 @@ fn on_node(
         (
             !violating.contains(&uid(pod)),
             Reverse(priority(pod)),
-            started(pod),
+            start_time(pod),
         )
     });
     let mut victims = Vec::new();
@@ -151,7 +151,7 @@ fn on_node(
     })
 }
 
-fn started(pod: &Pod) -> Option<Timestamp> {
+fn start_time(pod: &Pod) -> Option<Timestamp> {
     pod.status
         .as_ref()
         .and_then(|status| status.start_time.as_ref())
@@ -172,7 +172,7 @@ fn violating(pods: &[Arc<Pod>], budgets: &[Arc<PodDisruptionBudget>]) -> BTreeSe
         .collect();
     let mut violating = BTreeSet::new();
     let mut in_order: Vec<_> = pods.iter().collect();
-    in_order.sort_by_key(|pod| (Reverse(priority(pod)), started(pod)));
+    in_order.sort_by_key(|pod| (Reverse(priority(pod)), start_time(pod)));
     for pod in in_order {
         for (budget, left) in budgets.iter().zip(&mut left) {
             let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
@@ -206,7 +206,7 @@ fn cost(candidate: &Candidate) -> (usize, i32, i64, usize, Reverse<Option<Timest
     let latest = victims
         .iter()
         .filter(|pod| priority(pod) == top)
-        .filter_map(|pod| started(pod))
+        .filter_map(|pod| start_time(pod))
         .min();
     (
         candidate.violations,

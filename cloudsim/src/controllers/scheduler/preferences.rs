@@ -48,7 +48,7 @@ pub(super) fn neighbours(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -
 fn affinity_sums(cycle: &CycleState<'_>) -> HashMap<Domain, i64> {
     let mut sums = HashMap::new();
     let (pod, labels_of) = (cycle.view.pod, cycle.view.snapshot.namespaces);
-    let own = preferred(pod);
+    let own = preferred_terms(pod);
     for (node, node_info) in cycle.view.snapshot.nodes.all() {
         for other in cycle.view.pods_on(node, node_info) {
             let mut add = |key: &str, weight: i64| {
@@ -62,7 +62,9 @@ fn affinity_sums(cycle: &CycleState<'_>) -> HashMap<Domain, i64> {
             {
                 add(&term.key, *weight);
             }
-            let theirs = preferred(other).into_iter().chain(required(other));
+            let theirs = preferred_terms(other)
+                .into_iter()
+                .chain(required_terms(other));
             for (term, weight) in theirs.filter(|(term, _)| term.matches(pod, labels_of)) {
                 add(&term.key, weight);
             }
@@ -76,7 +78,7 @@ fn affinity(pod: &Pod) -> Option<&Affinity> {
 }
 
 /// Returns the pod's preferred terms with their weights, which are negative for anti-affinity.
-fn preferred(pod: &Pod) -> Vec<(Term, i64)> {
+fn preferred_terms(pod: &Pod) -> Vec<(Term, i64)> {
     let Some(affinity) = affinity(pod) else {
         return Vec::new();
     };
@@ -102,7 +104,7 @@ fn preferred(pod: &Pod) -> Vec<(Term, i64)> {
 }
 
 /// Returns the required affinity terms of another pod.
-fn required(pod: &Pod) -> Vec<(Term, i64)> {
+fn required_terms(pod: &Pod) -> Vec<(Term, i64)> {
     let near = affinity(pod).and_then(|affinity| affinity.pod_affinity.as_ref());
     let near = near.and_then(|one| {
         one.required_during_scheduling_ignored_during_execution
@@ -113,7 +115,7 @@ fn required(pod: &Pod) -> Vec<(Term, i64)> {
 }
 
 /// Scores soft constraints: fewer matching pods in a node's domains are better. Nodes without the labels get 0.
-pub(super) fn spread(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Vec<i64> {
+pub(super) fn score_spread(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Vec<i64> {
     let counted = cycle.spread.soft();
     if counted.is_empty() {
         return vec![0; nodes.len()];
@@ -123,7 +125,7 @@ pub(super) fn spread(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Ve
         .map(|(node, _)| {
             let sums = counted
                 .iter()
-                .map(|one| one.weighed(node))
+                .map(|one| one.weighted_count(node))
                 .collect::<Option<Vec<f64>>>()?;
             // small numbers: rounding does not matter
             #[allow(clippy::cast_possible_truncation)]

@@ -98,7 +98,7 @@ impl Queue {
     }
 
     /// Marks the pod as unschedulable.
-    pub(super) fn failed(&mut self, uid: &str, now: Instant) {
+    pub(super) fn mark_unschedulable(&mut self, uid: &str, now: Instant) {
         if let Some(entry) = self.entries.get_mut(uid) {
             entry.failures = entry.failures.saturating_add(1);
             entry.state = State::Unschedulable(now);
@@ -160,7 +160,7 @@ impl Queue {
     }
 
     /// Returns the pods that are nominated to a node.
-    pub(super) fn nominated(&self) -> Vec<Arc<Pod>> {
+    pub(super) fn nominated_pods(&self) -> Vec<Arc<Pod>> {
         let is_nominated = |pod: &&Arc<Pod>| {
             pod.status.as_ref().is_some_and(|status| {
                 status
@@ -221,7 +221,7 @@ mod tests {
         let now = Instant::now();
         queue.add(pod("a", 0));
         assert_eq!(names(&mut queue, now), ["a"]);
-        queue.failed("a", now);
+        queue.mark_unschedulable("a", now);
         queue.add(pod("a", 0));
         assert_eq!(
             names(&mut queue, now),

@@ -26,7 +26,7 @@ pub(super) fn best(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Opti
         .collect();
     let most_taints = taints.iter().copied().max().unwrap_or_default();
     let neighbours = preferences::neighbours(cycle, nodes);
-    let spread = preferences::spread(cycle, nodes);
+    let spread = preferences::score_spread(cycle, nodes);
     let images = preferences::images(cycle, nodes);
     let scored = nodes.iter().enumerate().map(|(at, (node, node_info))| {
         let preferred = if most > 0 {
@@ -59,7 +59,7 @@ fn room(cycle: &CycleState<'_>, node: &Node, node_info: &NodeInfo) -> i64 {
     let Some(allocatable) = &node_info.allocatable else {
         return 0;
     };
-    let (used, count) = cycle.view.used(node, node_info);
+    let (used, count) = cycle.view.used_amounts(node, node_info);
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let mut shares = Vec::new();
     for (name, default) in DEFAULT_REQUESTS {
@@ -118,6 +118,6 @@ fn preference(cycle: &CycleState<'_>, node: &Node) -> i64 {
 /// Counts the untolerated taints with the effect `PreferNoSchedule`.
 fn soft_taints(cycle: &CycleState<'_>, node: &Node) -> i64 {
     let tolerations = cycle.view.spec.tolerations.as_deref().unwrap_or_default();
-    i64::try_from(affinity::untolerated(tolerations, node, &["PreferNoSchedule"]).count())
+    i64::try_from(affinity::untolerated_taints(tolerations, node, &["PreferNoSchedule"]).count())
         .unwrap_or(i64::MAX)
 }

@@ -76,7 +76,7 @@ impl PodView<'_> {
     }
 
     /// Returns the sum of requests on a node, and the number of pods.
-    pub(super) fn used(&self, node: &Node, node_info: &NodeInfo) -> (Amounts, usize) {
+    pub(super) fn used_amounts(&self, node: &Node, node_info: &NodeInfo) -> (Amounts, usize) {
         let mut used = node_info.used.clone();
         let mut count = node_info.pods.len();
         for uid in &self.hidden {

@@ -35,7 +35,7 @@ impl Spread {
             let all = view.spec.topology_spread_constraints.iter().flatten();
             let such: Vec<_> = all.filter(|one| one.when_unsatisfiable == what).collect();
             such.iter()
-                .map(|constraint| counted(view, constraint, &such))
+                .map(|constraint| count_pods(view, constraint, &such))
                 .collect()
         };
         Self {
@@ -69,7 +69,7 @@ impl Spread {
 
 impl Counted {
     /// Returns the weighted number of pods in the node's domain; `None` if the node lacks the label.
-    pub(super) fn weighed(&self, node: &Node) -> Option<f64> {
+    pub(super) fn weighted_count(&self, node: &Node) -> Option<f64> {
         let domain = node.labels().get(&self.key)?;
         let there = self.counts.get(domain).copied().unwrap_or_default();
         // numbers of pods and domains fit into a double
@@ -83,7 +83,7 @@ impl Counted {
     }
 }
 
-fn counted(
+fn count_pods(
     view: &PodView<'_>,
     constraint: &TopologySpreadConstraint,
     all: &[&TopologySpreadConstraint],
@@ -141,7 +141,7 @@ fn is_eligible(view: &PodView<'_>, constraint: &TopologySpreadConstraint, node: 
         || affinity::matches_node(view.spec, node);
     is_wanted
         && !(honours_taints
-            && affinity::untolerated(tolerations, node, &["NoSchedule", "NoExecute"])
+            && affinity::untolerated_taints(tolerations, node, &["NoSchedule", "NoExecute"])
                 .next()
                 .is_some())
 }

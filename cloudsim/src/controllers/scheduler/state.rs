@@ -21,7 +21,7 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// Nodes, volumes, and waiting pods.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct SchedulerState {
     pub(super) nodes: Nodes,
     pub(super) storage: Storage,
     pub(super) queue: Queue,
@@ -59,7 +59,7 @@ fn has_volumes(pod: &Pod) -> bool {
     !claims_of(pod).is_empty()
 }
 
-impl State {
+impl SchedulerState {
     /// Handles a change of a pod.
     pub(super) fn pod(&mut self, change: &Change<Pod>) {
         let pod = &change.object;
@@ -214,7 +214,8 @@ impl State {
         self.assumed.remove(&uid);
         self.take(&uid);
         self.queue.add(Arc::new(pod.clone()));
-        self.queue.failed(&uid, tokio::time::Instant::now());
+        self.queue
+            .mark_unschedulable(&uid, tokio::time::Instant::now());
     }
 }
 

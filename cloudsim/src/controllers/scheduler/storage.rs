@@ -193,7 +193,7 @@ fn is_in_zone(volume: &PersistentVolume, node: &Node) -> bool {
 
 impl Volumes {
     /// Returns the claims whose volumes a provisioner is to create before the pod can be bound.
-    pub(super) fn unprovisioned(&self) -> Vec<Arc<PersistentVolumeClaim>> {
+    pub(super) fn unprovisioned_claims(&self) -> Vec<Arc<PersistentVolumeClaim>> {
         let claims = self.waiting.iter().filter_map(|claim| match claim {
             WaitingClaim::Provisioned(claim, _) => Some(Arc::clone(claim)),
             WaitingClaim::Existing(_) => None,

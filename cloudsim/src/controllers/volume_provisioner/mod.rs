@@ -236,7 +236,11 @@ impl Provisioner {
                     ),
                 );
                 // until then, its log can be read
-                match self.cluster.failures.left(&name, &helper, Timestamp::now()) {
+                match self
+                    .cluster
+                    .failures
+                    .remaining_delay(&name, &helper, Timestamp::now())
+                {
                     Some(_) => Ok(()),
                     None => self.cluster.delete(&self.cluster.pods, &*helper).await,
                 }

@@ -88,7 +88,7 @@ pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 }
 
 /// Returns the node's taints with one of these effects that are not tolerated.
-pub(crate) fn untolerated<'a>(
+pub(crate) fn untolerated_taints<'a>(
     tolerations: &'a [Toleration],
     node: &'a Node,
     effects: &'a [&str],
@@ -159,7 +159,7 @@ mod tests {
         let node = node();
         let left = |tolerations: Value| {
             let tolerations: Vec<Toleration> = serde_json::from_value(tolerations).unwrap();
-            untolerated(&tolerations, &node, &["NoSchedule", "NoExecute"])
+            untolerated_taints(&tolerations, &node, &["NoSchedule", "NoExecute"])
                 .map(|taint| taint.key.clone())
                 .collect::<Vec<_>>()
         };

@@ -21,8 +21,9 @@ const RESET_AFTER: SignedDuration = SignedDuration::from_mins(30);
 const MAX_PLACES: usize = 10_000;
 
 /// Returns the rest of the back-off after this many failures in a row; it doubles with each.
-pub(super) fn left(
-    (first, longest): (SignedDuration, SignedDuration),
+pub(super) fn remaining_delay(
+    first: SignedDuration,
+    longest: SignedDuration,
     failures: usize,
     last: Timestamp,
     now: Timestamp,
@@ -65,8 +66,9 @@ pub(super) fn after_refusals<'a>(
         .filter(|time| had.is_none_or(|had| *time > had))
         .collect();
     let last = refused.iter().max()?;
-    left(
-        (REFUSED_BACKOFF, LONGEST_REFUSED_BACKOFF),
+    remaining_delay(
+        REFUSED_BACKOFF,
+        LONGEST_REFUSED_BACKOFF,
         refused.len(),
         *last,
         now,
@@ -87,7 +89,12 @@ pub(crate) struct FailureBackoff(Mutex<HashMap<String, Failures>>);
 
 impl FailureBackoff {
     /// Returns how long this failed pod is kept before it is replaced.
-    pub(crate) fn left(&self, place: &str, pod: &Pod, now: Timestamp) -> Option<Duration> {
+    pub(crate) fn remaining_delay(
+        &self,
+        place: &str,
+        pod: &Pod,
+        now: Timestamp,
+    ) -> Option<Duration> {
         let mut places = self.0.lock();
         if places.len() >= MAX_PLACES && !places.contains_key(place) {
             places.retain(|_, failures| now.duration_since(failures.last) < RESET_AFTER);
@@ -111,8 +118,9 @@ impl FailureBackoff {
             };
             (failures.uid, failures.last) = (uid, now);
         }
-        left(
-            (FAILED_BACKOFF, LONGEST_FAILED_BACKOFF),
+        remaining_delay(
+            FAILED_BACKOFF,
+            LONGEST_FAILED_BACKOFF,
             failures.count,
             failures.last,
             now,
@@ -160,7 +168,7 @@ mod tests {
         let backoff = FailureBackoff::default();
         let left = |uid: &str, now| {
             backoff
-                .left("a", &pod(uid, "Failed", 0), at(now))
+                .remaining_delay("a", &pod(uid, "Failed", 0), at(now))
                 .map(|left| left.as_secs())
         };
         assert_eq!(
@@ -172,7 +180,7 @@ mod tests {
         assert_eq!(left("4", 3 + 1800), Some(1));
         assert_eq!(
             backoff
-                .left("b", &pod("5", "Failed", 0), at(3))
+                .remaining_delay("b", &pod("5", "Failed", 0), at(3))
                 .map(|left| left.as_secs()),
             Some(1)
         );

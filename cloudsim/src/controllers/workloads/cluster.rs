@@ -21,7 +21,7 @@ use crate::{controllers::informers::Reflector, tasks::Tasks};
 /// The objects that one controller reads.
 pub(crate) trait Listed: Sized + Send {
     /// Waits until all its kinds have been listed.
-    fn listed(reflectors: &Reflectors) -> impl Future<Output = Self> + Send;
+    fn wait_listed(reflectors: &Reflectors) -> impl Future<Output = Self> + Send;
 }
 
 /// Declares the struct of the objects that a controller reads: a field for the informer of each kind, with the name that it has in
@@ -37,8 +37,8 @@ macro_rules! cluster {
         }
 
         impl $crate::controllers::workloads::Listed for $name {
-            async fn listed(reflectors: &$crate::controllers::workloads::Reflectors) -> Self {
-                Self { shared: reflectors.shared.clone(), $($informer: reflectors.$informer.synced().await,)* }
+            async fn wait_listed(reflectors: &$crate::controllers::workloads::Reflectors) -> Self {
+                Self { shared: reflectors.shared.clone(), $($informer: reflectors.$informer.wait_synced().await,)* }
             }
         }
 
@@ -106,7 +106,8 @@ impl Reflectors {
     /// Starts a controller, which begins once the kinds that it reads have been listed, and runs until `stop`.
     pub(crate) fn start<C: Listed, F>(
         &self,
-        (name, tasks): (&'static str, &Tasks),
+        name: &'static str,
+        tasks: &Tasks,
         stop: &CancellationToken,
         controller: impl FnOnce(C, CancellationToken) -> F + Send + 'static,
     ) where
@@ -114,7 +115,7 @@ impl Reflectors {
     {
         let (reflectors, stop) = (self.clone(), stop.child_token());
         tasks.spawn(name, async move {
-            if let Some(cluster) = stop.run_until_cancelled(C::listed(&reflectors)).await {
+            if let Some(cluster) = stop.run_until_cancelled(C::wait_listed(&reflectors)).await {
                 controller(cluster, stop.clone()).await;
             }
         });

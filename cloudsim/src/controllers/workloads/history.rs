@@ -60,7 +60,7 @@ pub(super) async fn observe<O: Namespaced>(
     cluster: &Caches<'_>,
 ) -> Result<Option<Observed>, Failure> {
     let pods = cluster
-        .claimed(cluster.pods, owner.object, owner.selector)
+        .claim_objects(cluster.pods, owner.object, owner.selector)
         .await?;
     if owner.object.meta().deletion_timestamp.is_some() {
         return Ok(None);
@@ -79,7 +79,7 @@ async fn revisions<O: Namespaced>(
     cluster: &Caches<'_>,
 ) -> Result<(Vec<Arc<ControllerRevision>>, Arc<ControllerRevision>), Failure> {
     let mut all = cluster
-        .claimed(cluster.revisions, owner.object, owner.selector)
+        .claim_objects(cluster.revisions, owner.object, owner.selector)
         .await?;
     all.sort_by_key(|revision| (revision.revision, revision.name_any()));
     let data = data(owner.template);
@@ -121,21 +121,21 @@ fn data(template: &PodTemplateSpec) -> Value {
     if let Value::Object(template) = &mut template {
         template.insert("$patch".into(), "replace".into());
     }
-    sorted(json!({"spec": {"template": template}}))
+    sort_keys(json!({"spec": {"template": template}}))
 }
 
 /// Sorts the keys of all objects, since patches are compared as bytes.
-fn sorted(value: Value) -> Value {
+fn sort_keys(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let mut fields: Vec<_> = map
                 .into_iter()
-                .map(|(key, value)| (key, sorted(value)))
+                .map(|(key, value)| (key, sort_keys(value)))
                 .collect();
             fields.sort_by(|(one, _), (other, _)| one.cmp(other));
             Value::Object(fields.into_iter().collect())
         }
-        Value::Array(list) => list.into_iter().map(sorted).collect(),
+        Value::Array(list) => list.into_iter().map(sort_keys).collect(),
         other => other,
     }
 }

@@ -17,7 +17,8 @@ impl Shared {
     pub(crate) async fn create_pods<O: Namespaced>(
         &self,
         informer: &Informer<Pod>,
-        (owner, by): (&O, Component),
+        owner: &O,
+        by: Component,
         pods: Vec<Pod>,
     ) -> Result<(), kube::Error> {
         let made = stream::iter(pods).map(|pod| async move {
@@ -43,7 +44,8 @@ impl Shared {
     pub(crate) async fn delete_pods<O: Namespaced>(
         &self,
         informer: &Informer<Pod>,
-        (owner, by): (&O, Component),
+        owner: &O,
+        by: Component,
         pods: Vec<Arc<Pod>>,
     ) -> Result<(), Failure> {
         let deleted = stream::iter(pods).map(|pod| async move {

@@ -107,7 +107,7 @@ pub(crate) fn counts(pod: &Pod) -> bool {
 }
 
 /// Returns how many of the pods count once those of `deleted` are deleted.
-pub(crate) fn left<'a>(
+pub(crate) fn remaining_pods<'a>(
     pods: impl IntoIterator<Item = &'a Arc<Pod>>,
     deleted: &[Arc<Pod>],
 ) -> Vec<&'a Arc<Pod>> {

@@ -82,7 +82,7 @@ impl Shared {
     }
 
     /// Returns the objects that `owner` controls, after it has adopted matching orphans and released objects that no longer match.
-    pub(crate) async fn claimed<K, O>(
+    pub(crate) async fn claim_objects<K, O>(
         &self,
         informer: &Informer<K>,
         owner: &O,
@@ -169,7 +169,7 @@ impl Shared {
             .await
         {
             Ok(written) => informer.wrote(written),
-            Err(kube::Error::Api(status)) if status.code == 404 => informer.removed(object),
+            Err(kube::Error::Api(status)) if status.code == 404 => informer.apply_removal(object),
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -210,11 +210,11 @@ impl Shared {
         {
             Ok(answer) => match answer.left() {
                 Some(left) if left.meta().deletion_timestamp.is_some() => informer.wrote(left),
-                _ => informer.removed(object),
+                _ => informer.apply_removal(object),
             },
             // deleted, or replaced by another one of this name
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
-                informer.removed(object)
+                informer.apply_removal(object)
             }
             Err(error) => return Err(error.into()),
         }

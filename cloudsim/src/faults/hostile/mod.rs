@@ -128,7 +128,7 @@ impl Shape {
             Self::NotText => vec![RawMessage::Bytes(vec![0xff, 0xfe, 0x00, 0x80])],
             Self::Null => vec![RawMessage::Text("null".to_owned())],
             Self::NullParts => vec![RawMessage::Message(Box::default())],
-            Self::NullContent => raw(objects::known(node, &Value::Null)),
+            Self::NullContent => raw(objects::known_messages(node, &Value::Null)),
             Self::WrongTypes => raw(objects::wrong_types(node)),
             Self::UnknownKinds => raw(unknown_kinds()),
             Self::DeepJson => {

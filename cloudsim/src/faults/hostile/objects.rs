@@ -7,7 +7,7 @@ use super::{RawMessage, message};
 
 /// Returns every known message with this content.
 #[expect(clippy::too_many_lines, reason = "one table or one story")]
-pub(super) fn known(node: &str, content: &Value) -> Vec<Message> {
+pub(super) fn known_messages(node: &str, content: &Value) -> Vec<Message> {
     let mut all = Vec::new();
     for kind in [
         "pod",
@@ -138,7 +138,10 @@ pub(super) fn wrong_types(node: &str) -> Vec<Message> {
         json!({"metadata": metadata, "spec": {"nodeName": node, "containers": [null, 7, {"name": {}, "image": 1, "env": "x", "ports": 9}]}}),
         json!({"metadata": metadata, "data": {"key": {"deep": [1, 2]}}, "binaryData": {"k": "%%%"}}),
     ];
-    bodies.iter().flat_map(|body| known(node, body)).collect()
+    bodies
+        .iter()
+        .flat_map(|body| known_messages(node, body))
+        .collect()
 }
 
 /// Returns names, keys and paths with dots and slashes.

@@ -62,7 +62,7 @@ impl AckLane {
 
     /// Adds a message. An older revision of the same object is dropped; a pending deletion is never replaced.
     pub(super) fn offer(&mut self, delivery: Delivery) {
-        if self.superseded(&delivery) {
+        if self.is_superseded(&delivery) {
             return;
         }
         if self
@@ -74,7 +74,7 @@ impl AckLane {
         }
     }
 
-    fn superseded(&self, delivery: &Delivery) -> bool {
+    fn is_superseded(&self, delivery: &Delivery) -> bool {
         let waiting = self.pending.get(&delivery.key);
         let flying = self
             .in_flight
@@ -147,7 +147,7 @@ impl AckLane {
     }
 
     /// Handles the acknowledgement of `msg_id`. Returns the delivery if it was on the wire; duplicate and late ones are ignored.
-    pub(super) fn acknowledged(&mut self, msg_id: &str) -> Option<Delivery> {
+    pub(super) fn acknowledge(&mut self, msg_id: &str) -> Option<Delivery> {
         self.in_flight
             .take_if(|in_flight| in_flight.delivery.message.header.msg_id == msg_id)
             .map(|in_flight| in_flight.delivery)

@@ -23,7 +23,7 @@ fn delivery(uid: &str, revision: Option<u64>) -> Delivery {
     }
 }
 
-fn sent(lane: &mut AckLane, now: Instant) -> Option<String> {
+fn send(lane: &mut AckLane, now: Instant) -> Option<String> {
     match lane.step(now) {
         Step::Send(message) => Some(message.header.msg_id),
         Step::Wait(_) | Step::Idle => None,
@@ -36,15 +36,15 @@ fn one_message_is_on_the_wire_and_the_next_follows_its_acknowledgement() {
     let mut lane = AckLane::new(ACK_TIMEOUT);
     lane.offer(delivery("a", Some(1)));
     lane.offer(delivery("b", Some(2)));
-    assert_eq!(sent(&mut lane, now).as_deref(), Some("a@Some(1)"));
-    assert_eq!(sent(&mut lane, now), None);
-    assert!(lane.acknowledged("b@Some(2)").is_none());
-    assert!(lane.acknowledged("a@Some(1)").is_some());
+    assert_eq!(send(&mut lane, now).as_deref(), Some("a@Some(1)"));
+    assert_eq!(send(&mut lane, now), None);
+    assert!(lane.acknowledge("b@Some(2)").is_none());
+    assert!(lane.acknowledge("a@Some(1)").is_some());
     assert!(
-        lane.acknowledged("a@Some(1)").is_none(),
+        lane.acknowledge("a@Some(1)").is_none(),
         "a duplicate acknowledgement is nothing"
     );
-    assert_eq!(sent(&mut lane, now).as_deref(), Some("b@Some(2)"));
+    assert_eq!(send(&mut lane, now).as_deref(), Some("b@Some(2)"));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn the_newest_revision_replaces_and_older_ones_are_dropped() {
     lane.offer(delivery("a", Some(7)));
     lane.offer(delivery("a", Some(6)));
     assert_eq!(lane.len(), 1);
-    assert_eq!(sent(&mut lane, now).as_deref(), Some("a@Some(7)"));
+    assert_eq!(send(&mut lane, now).as_deref(), Some("a@Some(7)"));
     lane.offer(delivery("a", Some(7)));
     assert_eq!(lane.len(), 1, "what flies is not queued again");
 }
@@ -67,7 +67,7 @@ fn a_pending_delete_wins() {
     lane.offer(delivery("a", Some(1)));
     lane.offer(delivery("a", None));
     lane.offer(delivery("a", Some(9)));
-    assert_eq!(sent(&mut lane, now).as_deref(), Some("a@None"));
+    assert_eq!(send(&mut lane, now).as_deref(), Some("a@None"));
 }
 
 #[test]
@@ -90,18 +90,18 @@ fn the_same_message_is_sent_five_times_and_then_others_get_their_turn() {
     lane.offer(delivery("b", Some(2)));
     for attempt in 0..ATTEMPTS {
         assert_eq!(
-            sent(&mut lane, start + ACK_TIMEOUT * attempt).as_deref(),
+            send(&mut lane, start + ACK_TIMEOUT * attempt).as_deref(),
             Some("a@Some(1)"),
             "attempt {attempt}"
         );
     }
     assert_eq!(
-        sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(),
+        send(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(),
         Some("b@Some(2)")
     );
-    assert!(lane.acknowledged("b@Some(2)").is_some());
+    assert!(lane.acknowledge("b@Some(2)").is_some());
     assert_eq!(
-        sent(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(),
+        send(&mut lane, start + ACK_TIMEOUT * ATTEMPTS).as_deref(),
         Some("a@Some(1)"),
         "and comes back"
     );
@@ -118,7 +118,7 @@ fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
     // every message has used up its attempts
     let mut tried = Vec::new();
     for _ in 0..4 * ATTEMPTS {
-        tried.extend(sent(&mut lane, now));
+        tried.extend(send(&mut lane, now));
         now += ACK_TIMEOUT;
     }
     assert!(lane.is_repeating());
@@ -126,12 +126,12 @@ fn what_is_never_acknowledged_keeps_nobody_from_his_turn() {
     assert!(tried[15..].iter().all(|id| id == "a@Some(1)"), "{tried:?}");
     // a new one waits for at most one attempt of an old one
     lane.offer(delivery("new", Some(1)));
-    assert_eq!(sent(&mut lane, now).as_deref(), Some("new@Some(1)"));
-    assert!(lane.acknowledged("new@Some(1)").is_some());
-    assert_eq!(sent(&mut lane, now).as_deref(), Some("b@Some(1)"));
+    assert_eq!(send(&mut lane, now).as_deref(), Some("new@Some(1)"));
+    assert!(lane.acknowledge("new@Some(1)").is_some());
+    assert_eq!(send(&mut lane, now).as_deref(), Some("b@Some(1)"));
     lane.offer(delivery("newer", Some(1)));
     assert_eq!(
-        sent(&mut lane, now + ACK_TIMEOUT).as_deref(),
+        send(&mut lane, now + ACK_TIMEOUT).as_deref(),
         Some("newer@Some(1)")
     );
 }

@@ -73,7 +73,8 @@ async fn trust(faults: &Faults) -> Trust {
     Trust::new(
         &pki,
         &names,
-        (Duration::ZERO, expiry_reports().0),
+        Duration::ZERO,
+        expiry_reports().0,
         faults,
         certificates,
     )

@@ -119,7 +119,7 @@ fn without_node(
 impl NodeCertificates {
     /// Logs the names that are closed.
     pub async fn warn_of_lost(&self) -> Result<(), RecordError> {
-        let lost = self.lost().await?;
+        let lost = self.lost_names().await?;
         if lost.is_empty() {
             return Ok(());
         }
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    fn lost(resource: Resource, name: &str, bytes: &Value) -> LostObject {
+    fn lost_object(resource: Resource, name: &str, bytes: &Value) -> LostObject {
         let bytes = if bytes.is_null() {
             b"\x01{".to_vec()
         } else {
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    fn left(key: Key, value: &Value) -> Object {
+    fn remaining_object(key: Key, value: &Value) -> Object {
         Object::new(key, 1, Bytes::from(value.to_string()))
     }
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     /// The names that are written, each with whether it is withheld and whether it has a Node.
-    fn written(lost: &[LostObject], is_torn: bool, left: &[Object]) -> Vec<(String, bool, bool)> {
+    fn name_rows(lost: &[LostObject], is_torn: bool, left: &[Object]) -> Vec<(String, bool, bool)> {
         let writes = LostRecords {
             authority: authority(),
         }
@@ -190,49 +190,49 @@ mod tests {
 
     #[test]
     fn names_whose_records_are_lost_are_closed() {
-        let ca = left(authority(), &json!({}));
+        let ca = remaining_object(authority(), &json!({}));
         let closed = |name: &str| (name.to_owned(), true, false);
         let said = |name: &str| object(name, &Record::default());
         assert!(
-            written(
-                &[lost(nodes(), "a", &Value::Null)],
+            name_rows(
+                &[lost_object(nodes(), "a", &Value::Null)],
                 false,
                 std::slice::from_ref(&ca)
             )
             .is_empty()
         );
         let one = [
-            lost(resource(), "a", &Value::Null),
-            lost(resource(), "b", &said("b")),
+            lost_object(resource(), "a", &Value::Null),
+            lost_object(resource(), "b", &said("b")),
         ];
         assert_eq!(
-            written(&one, false, std::slice::from_ref(&ca)),
+            name_rows(&one, false, std::slice::from_ref(&ca)),
             [closed("a"), closed("b")]
         );
         // its place is what is damaged
-        let elsewhere = [lost(
+        let elsewhere = [lost_object(
             Resource::new("cloudsim", "nodecertificatet"),
             "b",
             &said("a"),
         )];
         assert_eq!(
-            written(&elsewhere, false, std::slice::from_ref(&ca)),
+            name_rows(&elsewhere, false, std::slice::from_ref(&ca)),
             [closed("a")]
         );
-        let renamed = [lost(resource(), "b\u{fffd}", &Value::Null)];
+        let renamed = [lost_object(resource(), "b\u{fffd}", &Value::Null)];
         assert_eq!(
-            written(&renamed, false, std::slice::from_ref(&ca)),
+            name_rows(&renamed, false, std::slice::from_ref(&ca)),
             [closed("*")]
         );
-        let twice = [ca.clone(), left(key("b"), &said("b"))];
+        let twice = [ca.clone(), remaining_object(key("b"), &said("b"))];
         assert_eq!(
-            written(&[lost(resource(), "b", &Value::Null)], false, &twice),
+            name_rows(&[lost_object(resource(), "b", &Value::Null)], false, &twice),
             [closed("*")]
         );
-        assert_eq!(written(&[], true, &[ca]), [closed("*")]);
+        assert_eq!(name_rows(&[], true, &[ca]), [closed("*")]);
         // a cloud with another authority knows neither certificates nor tokens of before
         assert_eq!(
-            written(&one[..1], true, &[]),
+            name_rows(&one[..1], true, &[]),
             [
                 ("*".to_owned(), false, false),
                 ("a".to_owned(), false, false)
@@ -247,23 +247,29 @@ mod tests {
             ..Record::default()
         };
         let all = [
-            left(authority(), &json!({})),
-            left(key("a"), &object("a", &record)),
+            remaining_object(authority(), &json!({})),
+            remaining_object(key("a"), &object("a", &record)),
         ];
         assert!(
-            written(&[], false, &all).is_empty(),
+            name_rows(&[], false, &all).is_empty(),
             "it was deleted: its controller sees to it"
         );
-        let node = [lost(nodes(), "a", &Value::Null)];
+        let node = [lost_object(nodes(), "a", &Value::Null)];
         for is_torn in [false, true] {
-            assert!(written(&node, is_torn, &all).contains(&("a".to_owned(), false, false)));
+            assert!(name_rows(&node, is_torn, &all).contains(&("a".to_owned(), false, false)));
         }
-        assert!(written(&[], true, &all).contains(&("a".to_owned(), true, false)));
+        assert!(name_rows(&[], true, &all).contains(&("a".to_owned(), true, false)));
         let there = [
             all.clone(),
-            [left(Key::new(nodes(), "", "a"), &json!({})), all[0].clone()],
+            [
+                remaining_object(Key::new(nodes(), "", "a"), &json!({})),
+                all[0].clone(),
+            ],
         ]
         .concat();
-        assert_eq!(written(&[], true, &there), [("*".to_owned(), true, false)]);
+        assert_eq!(
+            name_rows(&[], true, &there),
+            [("*".to_owned(), true, false)]
+        );
     }
 }

@@ -16,8 +16,8 @@ use objectstore::{Key, Resource, Store};
 use wire::enroll::sha256_hex;
 
 pub use self::lost::LostRecords;
-use self::record::{IssuedCertificate, Record, given, now, object, read};
-use super::records::{Change, Entry, Precondition, Records, RecordsError};
+use self::record::{IssuedCertificate, Record, now, object, read, unused_certificate};
+use super::records::{Change, Precondition, RecordEntry, Records, RecordsError};
 
 mod lost;
 mod record;
@@ -125,8 +125,10 @@ impl NodeCertificates {
         token: &str,
         certificate: &[u8],
     ) -> Result<bool, RecordError> {
-        let (Some(record), Some(key)) = (self.read(node).await?.0, given(certificate, &[]).key)
-        else {
+        let (Some(record), Some(key)) = (
+            self.read(node).await?.0,
+            unused_certificate(certificate, &[]).key,
+        ) else {
             return Ok(false);
         };
         Ok(record.is_repeated(token, &key))
@@ -135,16 +137,17 @@ impl NodeCertificates {
     /// Records a certificate (DER, as its authority's) that was issued for a join token with this id, if it has one: it replaces all
     /// others of the name. Returns false if a node has connected with the name meanwhile (see [`Self::name`]); the certificate must then
     /// be discarded.
-    pub async fn begun(
+    pub async fn record_issued(
         &self,
         node: &str,
-        (certificate, authority): (&[u8], &[u8]),
+        certificate: &[u8],
+        authority: &[u8],
         grace: Duration,
         token: Option<&str>,
     ) -> Result<bool, RecordError> {
         let given = IssuedCertificate {
             token: token.map(str::to_owned),
-            ..given(certificate, authority)
+            ..unused_certificate(certificate, authority)
         };
         let mut begins = false;
         let change = |record: Option<Record>| {
@@ -157,13 +160,13 @@ impl NodeCertificates {
 
     /// Records a certificate (DER, as its authority's) that was issued for `old`, which stays valid. Returns false if `old` was revoked
     /// meanwhile; the new one must then be discarded.
-    pub async fn renewed(
+    pub async fn record_renewed(
         &self,
         node: &str,
         old: &[u8],
         (certificate, authority): (&[u8], &[u8]),
     ) -> Result<bool, RecordError> {
-        let (old, given) = (sha256_hex(old), given(certificate, authority));
+        let (old, given) = (sha256_hex(old), unused_certificate(certificate, authority));
         let mut counts = false;
         let change = |record: Option<Record>| {
             let mut record = record?;
@@ -184,7 +187,7 @@ impl NodeCertificates {
     ) -> Result<bool, RecordError> {
         let shown = IssuedCertificate {
             used: true,
-            ..given(certificate, authority)
+            ..unused_certificate(certificate, authority)
         };
         if let Some(mut record) = self.read(node).await?.0 {
             match record.find(&shown.sha256) {
@@ -217,7 +220,7 @@ impl NodeCertificates {
     }
 
     /// Records the uid of the node's Node.
-    pub async fn registered(&self, node: &str, uid: &str) -> Result<(), RecordError> {
+    pub async fn set_uid(&self, node: &str, uid: &str) -> Result<(), RecordError> {
         let change = |record: Option<Record>| {
             let mut record = record.filter(Record::has_any)?;
             record.registered = Some(uid.to_owned());
@@ -267,15 +270,15 @@ impl NodeCertificates {
     }
 
     /// Returns the names whose records were lost, with [`UNKNOWN`] if it is not known which others.
-    pub async fn lost(&self) -> Result<Vec<String>, RecordError> {
+    pub async fn lost_names(&self) -> Result<Vec<String>, RecordError> {
         let is_lost = |name: String, record: Record| record.withheld.then_some(name);
         self.all(is_lost).await
     }
 
     /// Frees all names whose records were lost: earlier certificates are invalid, and a join token gives the names. Returns them as
-    /// [`Self::lost`] does.
+    /// [`Self::lost_names`] does.
     pub async fn reset_lost(&self) -> Result<Vec<String>, RecordError> {
-        let lost = self.lost().await?;
+        let lost = self.lost_names().await?;
         for name in &lost {
             self.reset(name).await?;
         }
@@ -292,7 +295,7 @@ impl NodeCertificates {
         &self,
         wanted: impl Fn(String, Record) -> Option<T>,
     ) -> Result<Vec<T>, RecordError> {
-        let found = |entry: Entry| {
+        let found = |entry: RecordEntry| {
             let record = read(&entry.value).ok()?;
             wanted(entry.name, record)
         };
@@ -307,18 +310,18 @@ impl NodeCertificates {
 
     /// Reads the record of the name, and the precondition of a change to it.
     async fn read(&self, node: &str) -> Result<(Option<Record>, Precondition), RecordError> {
-        match self.stored(node).await? {
+        match self.read_stored(node).await? {
             Some((record, version)) => Ok((Some(record), version)),
             // a cluster's are never repaired
             None if !self.records.is_store() => Ok((None, Precondition::Absent)),
             None => Ok((
-                self.stored(UNKNOWN).await?.map(|(record, _)| record),
+                self.read_stored(UNKNOWN).await?.map(|(record, _)| record),
                 Precondition::Absent,
             )),
         }
     }
 
-    async fn stored(&self, name: &str) -> Result<Option<(Record, Precondition)>, RecordError> {
+    async fn read_stored(&self, name: &str) -> Result<Option<(Record, Precondition)>, RecordError> {
         let Some(entry) = self.records.get(name).await? else {
             return Ok(None);
         };

@@ -112,7 +112,7 @@ pub(super) fn read(object: &Value) -> Result<Record, serde_json::Error> {
 }
 
 /// Returns an unused certificate (DER, as its authority's).
-pub(super) fn given(certificate: &[u8], authority: &[u8]) -> IssuedCertificate {
+pub(super) fn unused_certificate(certificate: &[u8], authority: &[u8]) -> IssuedCertificate {
     let end = validity_of(certificate)
         .ok()
         .and_then(|(_, end)| end.duration_since(UNIX_EPOCH).ok());

@@ -30,12 +30,12 @@ async fn a_name_is_held_from_the_first_connection_until_it_is_reset() {
     let name = async || all.name("edge-1", authority, Duration::ZERO).await.unwrap();
     assert_eq!(name().await, Name::Unknown);
     let first = certificate(&ca, "edge-1", Duration::ZERO);
-    all.begun("edge-1", (&first, authority), Duration::ZERO, None)
+    all.record_issued("edge-1", &first, authority, Duration::ZERO, None)
         .await
         .unwrap();
     assert_eq!(name().await, Name::Free, "its answer may have been lost");
     let second = certificate(&ca, "edge-1", Duration::ZERO);
-    all.begun("edge-1", (&second, authority), Duration::ZERO, Some("t"))
+    all.record_issued("edge-1", &second, authority, Duration::ZERO, Some("t"))
         .await
         .unwrap();
     assert!(all.is_repeated("edge-1", "t", &second).await.unwrap());
@@ -51,7 +51,7 @@ async fn a_name_is_held_from_the_first_connection_until_it_is_reset() {
     assert_eq!(name().await, Name::Held);
     let late = certificate(&ca, "edge-1", Duration::ZERO);
     assert!(
-        !all.begun("edge-1", (&late, authority), Duration::ZERO, None)
+        !all.record_issued("edge-1", &late, authority, Duration::ZERO, None)
             .await
             .unwrap(),
         "it came first"
@@ -60,20 +60,20 @@ async fn a_name_is_held_from_the_first_connection_until_it_is_reset() {
     assert!(!all.is_repeated("edge-1", "t", &second).await.unwrap());
     let third = certificate(&ca, "edge-1", Duration::ZERO);
     assert!(
-        !all.renewed("edge-1", &late, (&third, authority))
+        !all.record_renewed("edge-1", &late, (&third, authority))
             .await
             .unwrap(),
         "it does not count itself"
     );
     assert!(
-        all.renewed("edge-1", &second, (&third, authority))
+        all.record_renewed("edge-1", &second, (&third, authority))
             .await
             .unwrap()
     );
     for known in [&second, &third] {
         assert!(all.admit("edge-1", known, authority).await.unwrap());
     }
-    all.registered("edge-1", "uid").await.unwrap();
+    all.set_uid("edge-1", "uid").await.unwrap();
     assert_eq!(
         all.all_registered().await.unwrap(),
         [("edge-1".to_owned(), "uid".to_owned())]
@@ -113,14 +113,14 @@ async fn a_certificate_that_has_expired_holds_no_name_and_another_authoritys_nei
 async fn what_is_remembered_is_bounded() {
     let (all, ca) = (NodeCertificates::new(MemoryStore::new()), ca());
     let first = certificate(&ca, "edge-1", Duration::ZERO);
-    all.begun("edge-1", (&first, ca.cert_der()), Duration::ZERO, None)
+    all.record_issued("edge-1", &first, ca.cert_der(), Duration::ZERO, None)
         .await
         .unwrap();
     let mut newest = first.clone();
     for _ in 0..record::MAX_CERTIFICATES {
         let next = certificate(&ca, "edge-1", Duration::ZERO);
         assert!(
-            all.renewed("edge-1", &newest, (&next, ca.cert_der()))
+            all.record_renewed("edge-1", &newest, (&next, ca.cert_der()))
                 .await
                 .unwrap()
         );
@@ -142,7 +142,7 @@ async fn a_renewal_after_the_name_was_reset_is_worth_nothing() {
     // between showing the old one and recording the new one
     all.reset("edge-1").await.unwrap();
     assert!(
-        !all.renewed("edge-1", &old, (&new, ca.cert_der()))
+        !all.record_renewed("edge-1", &old, (&new, ca.cert_der()))
             .await
             .unwrap()
     );
@@ -175,11 +175,11 @@ async fn a_name_whose_record_was_lost_is_closed_until_it_is_reset() {
         let refused = !all.admit(name, &shown, ca.cert_der()).await.unwrap()
             && !all.counts(name, &shown).await.unwrap()
             && !all
-                .renewed(name, &shown, (&shown, ca.cert_der()))
+                .record_renewed(name, &shown, (&shown, ca.cert_der()))
                 .await
                 .unwrap();
         let held = !all
-            .begun(name, (&shown, ca.cert_der()), Duration::ZERO, None)
+            .record_issued(name, &shown, ca.cert_der(), Duration::ZERO, None)
             .await
             .unwrap();
         let lost = all.name(name, ca.cert_der(), Duration::ZERO).await.unwrap() == Name::Lost;
@@ -212,7 +212,7 @@ async fn a_name_whose_record_was_lost_is_closed_until_it_is_reset() {
     }
     // its Node is deleted while nobody watches
     put("edge-5").await;
-    all.registered("edge-5", "uid").await.unwrap();
+    all.set_uid("edge-5", "uid").await.unwrap();
     assert!(is_closed("edge-5").await);
     assert_eq!(
         all.all_registered().await.unwrap(),
@@ -220,7 +220,7 @@ async fn a_name_whose_record_was_lost_is_closed_until_it_is_reset() {
     );
     // all at once
     assert_eq!(all.reset_lost().await.unwrap(), [UNKNOWN, "edge-5"]);
-    assert!(all.lost().await.unwrap().is_empty());
+    assert!(all.lost_names().await.unwrap().is_empty());
     for name in ["edge-4", "edge-5"] {
         assert!(
             !all.admit(name, &shown, ca.cert_der()).await.unwrap(),

@@ -189,7 +189,7 @@ impl World {
     }
 
     /// Returns how often the node was scraped.
-    pub(super) fn asked(&self, node: &str) -> usize {
+    pub(super) fn scrape_count(&self, node: &str) -> usize {
         self.fakes
             .asked
             .lock()

@@ -198,15 +198,15 @@ async fn selectors_select() {
 async fn nodes_are_asked_only_while_somebody_asks() {
     let world = World::new(&[("edge-1", Answers::Well)]).await;
     sleep(Duration::from_secs(600)).await;
-    assert_eq!(world.asked("edge-1"), 0);
+    assert_eq!(world.scrape_count("edge-1"), 0);
     for _ in 0..100 {
         assert_eq!(names(&world, NODES).await, ["/edge-1"]);
     }
-    assert_eq!(world.asked("edge-1"), 2);
+    assert_eq!(world.scrape_count("edge-1"), 2);
     sleep(Duration::from_secs(150)).await;
-    assert_eq!(world.asked("edge-1"), 12);
+    assert_eq!(world.scrape_count("edge-1"), 12);
     sleep(Duration::from_secs(600)).await;
-    assert_eq!(world.asked("edge-1"), 14);
+    assert_eq!(world.scrape_count("edge-1"), 14);
     // the samples from then are outdated
     assert_eq!(get(&world, NODES).await.1["items"][0]["window"], "1.2s");
 }

@@ -53,7 +53,7 @@ async fn a_followed_log_comes_piece_by_piece_and_its_end_is_told() {
         assert_eq!(piece(&mut body).await, line);
     }
     drop(body);
-    node.removed(id).await;
+    node.remove_stream(id).await;
     // data that was on its way
     node.data(id, "4\r\nthr\n\r\n").await;
     node.frame(id, Kind::RemoveConnect, b"").await;
@@ -65,7 +65,7 @@ async fn an_upgraded_connection_goes_both_ways_and_nothing_behind_the_head_is_lo
     let world = World::new();
     let mut node = world.dial();
     let (id, mut io) = world
-        .upgraded(&mut node, &format!("{SWITCHING}first "))
+        .upgrade(&mut node, &format!("{SWITCHING}first "))
         .await;
     node.data(id, "second").await;
     let mut read = [0; 12];
@@ -86,7 +86,7 @@ async fn an_upgraded_connection_goes_both_ways_and_nothing_behind_the_head_is_lo
         received += frame.data.len();
     }
     drop(within("the end of the writer", writing).await.unwrap());
-    node.removed(id).await;
+    node.remove_stream(id).await;
     node.is_alive().await;
 }
 
@@ -103,7 +103,7 @@ async fn numbers_of_streams_are_never_used_again_also_not_by_another_tunnel() {
                 .await;
             ids.push(connect.id);
             drop(answer(asked).await);
-            node.removed(connect.id).await;
+            node.remove_stream(connect.id).await;
         }
     }
     assert_eq!(ids, [1, 2, 3, 4, 5, 6]);

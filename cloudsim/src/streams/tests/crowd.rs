@@ -20,7 +20,7 @@ async fn of_200_followed_logs_one_that_is_not_read_is_ended_and_the_others_go_on
     for _ in 0..3 * BUFFER / 0x4000 {
         node.data(stuck, &chunk).await;
     }
-    node.removed(stuck).await;
+    node.remove_stream(stuck).await;
     assert!(
         begun.elapsed() <= 2 * STALL_TIMEOUT,
         "{:?}",

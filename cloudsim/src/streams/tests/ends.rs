@@ -18,7 +18,7 @@ async fn a_node_without_a_tunnel_is_not_connected() {
     let mut node = world.dial();
     assert!(world.tunnels.has(NODE));
     node.is_alive().await;
-    assert!(matches!(node.ended().await, TunnelEnd::Closed));
+    assert!(matches!(node.wait_ended().await, TunnelEnd::Closed));
     assert!(!world.tunnels.has(NODE));
 }
 
@@ -30,7 +30,7 @@ async fn a_node_that_says_nothing_is_waited_for_so_long_and_told() {
     let id = node.connect().await.id;
     let error = within("the answer", asked).await.unwrap().unwrap_err();
     assert!(matches!(error, NodeError::Timeout(_)), "{error}");
-    node.removed(id).await;
+    node.remove_stream(id).await;
     node.is_alive().await;
 }
 
@@ -67,7 +67,7 @@ async fn a_body_that_was_cut_off_is_seen_to_be() {
             node.frame(id, Kind::RemoveConnect, b"").await;
             whole(body).await.unwrap_err();
         } else {
-            node.ended().await;
+            node.wait_ended().await;
             let error = whole(body).await.unwrap_err();
             assert!(
                 error.contains("the stream tunnel of the node has ended"),
@@ -81,7 +81,7 @@ async fn a_body_that_was_cut_off_is_seen_to_be() {
 async fn an_upgraded_connection_ends_cleanly_by_the_node_alone() {
     let world = World::new();
     let mut node = world.dial();
-    let (id, mut io) = world.upgraded(&mut node, SWITCHING).await;
+    let (id, mut io) = world.upgrade(&mut node, SWITCHING).await;
     node.data(id, "last words").await;
     node.frame(id, Kind::RemoveConnect, b"").await;
     let mut read = String::new();
@@ -94,8 +94,8 @@ async fn an_upgraded_connection_ends_cleanly_by_the_node_alone() {
     // it is not told what it has sent itself
     node.is_alive().await;
 
-    let (_, mut io) = world.upgraded(&mut node, SWITCHING).await;
-    node.ended().await;
+    let (_, mut io) = world.upgrade(&mut node, SWITCHING).await;
+    node.wait_ended().await;
     within("the end of the stream", io.read_to_string(&mut read))
         .await
         .unwrap_err();
@@ -111,7 +111,7 @@ async fn a_newer_tunnel_takes_the_place_of_the_older() {
     assert_eq!(piece(&mut body).await, "body");
     let mut newer = world.dial();
     assert!(matches!(older.next().await, Some(Message::Close(_))));
-    assert!(matches!(older.ended().await, TunnelEnd::Stopped));
+    assert!(matches!(older.wait_ended().await, TunnelEnd::Stopped));
     whole(body).await.unwrap_err();
     let (_, body) = world
         .body(&mut newer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
@@ -130,7 +130,7 @@ async fn a_node_that_may_have_no_tunnel_any_more_is_told_why() {
         (0, Kind::CloseConnect, &b"taken back"[..])
     );
     assert!(matches!(node.next().await, Some(Message::Close(_))));
-    assert!(matches!(node.ended().await, TunnelEnd::Stopped));
+    assert!(matches!(node.wait_ended().await, TunnelEnd::Stopped));
     assert!(!world.tunnels.has(NODE));
 }
 
@@ -142,7 +142,7 @@ async fn a_shutdown_ends_tunnels_and_tells_nodes() {
     world.shutdown.cancel();
     assert!(matches!(node.next().await, Some(Message::Close(_))));
     assert_eq!(node.next().await, None);
-    assert!(matches!(node.ended().await, TunnelEnd::Stopped));
+    assert!(matches!(node.wait_ended().await, TunnelEnd::Stopped));
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,7 +182,7 @@ async fn a_silent_node_is_given_up_and_one_that_takes_nothing_too() {
 async fn a_cut_link_ends_the_tunnel_and_a_half_open_one_lets_nothing_through() {
     let world = World::new();
     let node = world.dial();
-    world.faults.cut(NODE);
+    world.faults.cut_link(NODE);
     assert!(matches!(
         within("the end of the tunnel", node.run).await.unwrap(),
         TunnelEnd::Cut

@@ -62,7 +62,7 @@ async fn a_hundred_thousand_connects_and_removes_leave_nothing_behind() {
 async fn streams_that_a_node_ends_twice_or_goes_on_with_are_over() {
     let world = World::new();
     let mut node = world.dial();
-    let (id, mut io) = world.upgraded(&mut node, SWITCHING).await;
+    let (id, mut io) = world.upgrade(&mut node, SWITCHING).await;
     for _ in 0..3 {
         node.data(id, "x").await;
         node.frame(id, Kind::RemoveConnect, b"").await;
@@ -81,7 +81,7 @@ async fn streams_that_a_node_ends_twice_or_goes_on_with_are_over() {
 async fn a_message_that_is_too_large_or_no_websocket_ends_the_tunnel() {
     let world = World::new();
     let mut node = world.dial();
-    let (id, mut io) = world.upgraded(&mut node, SWITCHING).await;
+    let (id, mut io) = world.upgrade(&mut node, SWITCHING).await;
     // the largest allowed frame is more than a stream buffers
     let sending = async {
         node.data(id, vec![7; MAX_DATA]).await;
@@ -122,7 +122,7 @@ async fn a_head_without_end_is_no_answer() {
         .await;
     let error = within("the answer", asked).await.unwrap().unwrap_err();
     assert!(matches!(error, NodeError::Broken(..)), "{error}");
-    node.removed(id).await;
+    node.remove_stream(id).await;
     node.is_alive().await;
 }
 
@@ -161,7 +161,7 @@ async fn there_are_so_many_streams_of_a_node_and_an_ended_one_makes_room() {
     assert!(matches!(error, NodeError::Full(_)), "{error}");
     let (id, body) = bodies.pop().unwrap();
     drop(body);
-    node.removed(id).await;
+    node.remove_stream(id).await;
     // its slot is free once that was written
     node.is_alive().await;
     bodies.push(world.body(&mut node, CHUNKED).await);

@@ -107,7 +107,7 @@ impl World {
     }
 
     /// Returns the connection behind a 101.
-    async fn upgraded(&self, node: &mut Node, head_and_more: &str) -> (u64, Box<dyn NodeIo>) {
+    async fn upgrade(&self, node: &mut Node, head_and_more: &str) -> (u64, Box<dyn NodeIo>) {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONNECTION, "Upgrade".parse().unwrap());
         headers.insert(header::UPGRADE, "SPDY/3.1".parse().unwrap());
@@ -190,7 +190,7 @@ impl Node {
         connect
     }
 
-    async fn removed(&mut self, id: u64) {
+    async fn remove_stream(&mut self, id: u64) {
         let frame = self.next_frame().await;
         assert_eq!((frame.id, frame.kind), (id, Kind::RemoveConnect));
     }
@@ -205,7 +205,7 @@ impl Node {
         );
     }
 
-    async fn ended(self) -> TunnelEnd {
+    async fn wait_ended(self) -> TunnelEnd {
         drop(self.io);
         within("the end of the tunnel", self.run).await.unwrap()
     }

@@ -41,7 +41,7 @@ impl Sender {
                 let frame = node.next_frame().await;
                 for (id, _, credit) in &mut self.streams {
                     if *id == frame.id {
-                        *credit += frame.taken().unwrap();
+                        *credit += frame.window_bytes().unwrap();
                     }
                 }
             }
@@ -73,9 +73,9 @@ async fn read(mut io: ReadHalf<Box<dyn NodeIo>>, rate: Option<usize>) -> (Vec<u8
 async fn a_log_that_is_read_slowly_slows_neither_a_copy_nor_a_command_beside_it() {
     let world = World::new();
     let mut node = world.dial_with(Some(WINDOW));
-    let (slow, io) = world.upgraded(&mut node, SWITCHING).await;
+    let (slow, io) = world.upgrade(&mut node, SWITCHING).await;
     let (slow_io, _slow) = tokio::io::split(io);
-    let (fast, io) = world.upgraded(&mut node, SWITCHING).await;
+    let (fast, io) = world.upgrade(&mut node, SWITCHING).await;
     let (fast_io, _fast) = tokio::io::split(io);
     let (sent, copied) = (pattern(SLOW), pattern(FAST));
     // the heads are bytes of the streams, too
@@ -100,7 +100,7 @@ async fn a_log_that_is_read_slowly_slows_neither_a_copy_nor_a_command_beside_it(
 async fn what_a_node_does_not_take_is_not_sent_and_others_go_on() {
     let world = World::new();
     let mut node = world.dial_with(Some(1000));
-    let (full, mut io) = world.upgraded(&mut node, SWITCHING).await;
+    let (full, mut io) = world.upgrade(&mut node, SWITCHING).await;
     let sent = pattern(5000);
     let input = sent.clone();
     let writing = tokio::spawn(async move {
@@ -120,7 +120,7 @@ async fn what_a_node_does_not_take_is_not_sent_and_others_go_on() {
             .body(&mut node, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
             .await;
         assert_eq!(whole(body).await.unwrap(), "ok");
-        node.removed(other).await;
+        node.remove_stream(other).await;
         let more = if bound == 1000 { 1 } else { 2000 };
         node.message(&Message::Text(Frame::window(full, more).encode().into()))
             .await;
@@ -130,9 +130,9 @@ async fn what_a_node_does_not_take_is_not_sent_and_others_go_on() {
     }
     assert_eq!(came, sent);
     drop(within("the end of the writer", writing).await.unwrap());
-    node.removed(full).await;
+    node.remove_stream(full).await;
     // a waiting stream ends with it
-    let (id, mut io) = world.upgraded(&mut node, SWITCHING).await;
+    let (id, mut io) = world.upgrade(&mut node, SWITCHING).await;
     let writing = tokio::spawn(async move { io.write_all(&[7; 5000]).await });
     assert_eq!(node.next_frame().await.data.len(), 1000);
     node.frame(id, Kind::RemoveConnect, b"").await;
@@ -148,11 +148,11 @@ async fn a_node_that_exceeds_a_window_loses_that_stream_at_once() {
     let world = World::new();
     let mut node = world.dial_with(Some(WINDOW));
     let begun = Instant::now();
-    let (id, mut io) = world.upgraded(&mut node, SWITCHING).await;
+    let (id, mut io) = world.upgrade(&mut node, SWITCHING).await;
     node.data(id, vec![7; WINDOW]).await;
     node.is_alive().await;
     node.data(id, b"x").await;
-    node.removed(id).await;
+    node.remove_stream(id).await;
     let error = within("the end of the stream", io.read_to_end(&mut Vec::new()))
         .await
         .unwrap_err();
@@ -161,14 +161,14 @@ async fn a_node_that_exceeds_a_window_loses_that_stream_at_once() {
         "{error}"
     );
     for (credit, is_number) in [(usize::MAX, true), (0, false)] {
-        let (id, mut io) = world.upgraded(&mut node, SWITCHING).await;
+        let (id, mut io) = world.upgrade(&mut node, SWITCHING).await;
         let frame = if is_number {
             Frame::window(id, credit)
         } else {
             Frame::new(id, Kind::Window, &b"\xff"[..])
         };
         node.message(&Message::Text(frame.encode().into())).await;
-        node.removed(id).await;
+        node.remove_stream(id).await;
         within("the end of the stream", io.read_to_end(&mut Vec::new()))
             .await
             .unwrap_err();

@@ -24,11 +24,11 @@ const KEPT: &str = "devices.kubeedge.io/v1alpha2";
 
 /// Returns a `Device` in `version`, converted if it has the other one.
 pub fn device(version: &str, object: Value) -> Value {
-    converted(version, object, device_to_beta, device_to_alpha)
+    convert(version, object, device_to_beta, device_to_alpha)
 }
 
 /// Returns `object` in `version`, unchanged if it has that version already.
-fn converted(
+fn convert(
     version: &str,
     mut object: Value,
     to_beta: fn(&mut Map<String, Value>) -> Map<String, Value>,

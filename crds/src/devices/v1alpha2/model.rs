@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{converted, list};
+use super::{convert, list};
 
 /// The names of a property's type in `v1alpha2` and in `v1beta1`.
 const TYPES: [(&str, &str); 6] = [
@@ -19,7 +19,7 @@ const DEFAULTS: &str = "defaultValues";
 
 /// Returns a `DeviceModel` in `version`, converted if it has the other one.
 pub fn model(version: &str, object: Value) -> Value {
-    converted(version, object, to_beta, to_alpha)
+    convert(version, object, to_beta, to_alpha)
 }
 
 fn to_beta(model: &mut Map<String, Value>) -> Map<String, Value> {

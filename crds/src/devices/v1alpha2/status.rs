@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use super::{child, converted, list};
+use super::{child, convert, list};
 
 /// Returns a `DeviceStatus` in `version`, converted if it has the other one.
 pub fn device_status(version: &str, object: Value) -> Value {
-    converted(version, object, to_beta, to_alpha)
+    convert(version, object, to_beta, to_alpha)
 }
 
 /// Nothing has to be kept: `v1beta1` has all fields.
 fn to_beta(object: &mut Map<String, Value>) -> Map<String, Value> {
     if let Some(twins) = object.shift_remove("twins") {
-        let twins = renamed(twins, "desired", "observedDesired");
+        let twins = rename(twins, "desired", "observedDesired");
         child(object, "status").insert("twins".into(), twins);
     }
     Map::new()
@@ -23,11 +23,11 @@ fn to_alpha(object: &mut Map<String, Value>, _: Map<String, Value>) {
     let status = object.shift_remove("status");
     let twins = status.and_then(|mut status| status.get_mut("twins").map(Value::take));
     if let Some(twins) = twins {
-        object.insert("twins".into(), renamed(twins, "observedDesired", "desired"));
+        object.insert("twins".into(), rename(twins, "observedDesired", "desired"));
     }
 }
 
-fn renamed(twins: Value, from: &str, to: &str) -> Value {
+fn rename(twins: Value, from: &str, to: &str) -> Value {
     let rename = |mut twin: Value| {
         if let Value::Object(fields) = &mut twin
             && let Some(value) = fields.shift_remove(from)

@@ -122,7 +122,7 @@ mod tests {
         "2016-10-06T02:17:14.5+02:00 stdout F  spaces  ",
     ];
 
-    fn shown(options: &Options) -> String {
+    fn render(options: &Options) -> String {
         let (mut printer, mut out) = (Printer::new(options), BytesMut::new());
         LOG.iter()
             .for_each(|line| printer.line(line.as_bytes(), &mut out));
@@ -132,14 +132,14 @@ mod tests {
     #[test]
     fn partial_records_are_joined_and_invalid_lines_skipped() {
         assert_eq!(
-            shown(&Options::default()),
+            render(&Options::default()),
             "one\ntwo, in parts\n\n spaces  \n"
         );
     }
 
     #[test]
     fn timestamps_have_nine_digits_and_are_at_line_starts() {
-        let text = shown(&Options {
+        let text = render(&Options {
             timestamps: true,
             ..Options::default()
         });
@@ -152,7 +152,7 @@ mod tests {
     fn since_compares_timestamps_not_text() {
         let since = "2016-10-06T00:17:13.5Z".parse().ok();
         assert_eq!(
-            shown(&Options {
+            render(&Options {
                 since,
                 ..Options::default()
             }),
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn byte_limit_counts_output_and_cuts_within_a_line() {
         let limited = |limit, timestamps| {
-            shown(&Options {
+            render(&Options {
                 limit: Some(limit),
                 timestamps,
                 ..Options::default()
@@ -171,6 +171,6 @@ mod tests {
         };
         assert_eq!(limited(6, false), "one\ntw");
         assert_eq!(limited(24, true), "2016-10-06T00:17:09.6697");
-        assert_eq!(limited(10_000, false), shown(&Options::default()));
+        assert_eq!(limited(10_000, false), render(&Options::default()));
     }
 }

@@ -111,7 +111,7 @@ impl CgroupFs {
 
     /// Returns the names of the groups directly below one of `groups` that have processes, in any hierarchy, except those that
     /// `is_known`.
-    pub(super) fn populated(
+    pub(super) fn populated_groups(
         &self,
         groups: &[PathBuf],
         is_known: impl Fn(&str) -> bool,

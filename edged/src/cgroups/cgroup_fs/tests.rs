@@ -137,11 +137,11 @@ fn unknown_populated_groups_are_found() {
         fs::write(group.join("cgroup.procs"), listed).unwrap();
     }
     let cgroup_fs = CgroupFs::new(place.path().to_owned());
-    let found = cgroup_fs.populated(&["kubepods/podu".into()], |name| name == "known");
+    let found = cgroup_fs.populated_groups(&["kubepods/podu".into()], |name| name == "known");
     assert_eq!(found.into_iter().collect::<Vec<_>>(), ["lost"]);
     assert!(
         cgroup_fs
-            .populated(&["kubepods/podother".into()], |_| false)
+            .populated_groups(&["kubepods/podother".into()], |_| false)
             .is_empty()
     );
 }

@@ -64,7 +64,8 @@ pub(super) async fn refresh(
         .flat_map(references::of_volume)
         .collect();
     let objects = fetch::objects(
-        (&context.client, context.node.api_ca.as_deref()),
+        &context.client,
+        context.node.api_ca.as_deref(),
         identity.namespace,
         wanted,
     )

@@ -17,7 +17,7 @@ fn results(files: &[(&str, &str)]) -> TempDir {
     directory
 }
 
-fn left(directory: &TempDir) -> Vec<String> {
+fn remaining_files(directory: &TempDir) -> Vec<String> {
     let entries = fs::read_dir(directory.path()).unwrap();
     let mut names: Vec<_> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -36,7 +36,7 @@ fn results_that_are_empty_or_cut_short_are_removed() {
         remove_broken(directory.path(), ID, Duration::ZERO).unwrap(),
         2
     );
-    assert!(left(&directory).is_empty());
+    assert!(remaining_files(&directory).is_empty());
     assert_eq!(
         remove_broken(directory.path(), ID, Duration::ZERO).unwrap(),
         0
@@ -59,7 +59,7 @@ fn valid_results_and_those_of_other_sandboxes_are_kept() {
         remove_broken(directory.path(), ID, Duration::ZERO).unwrap(),
         0
     );
-    assert_eq!(left(&directory), stay.map(|(name, _)| name));
+    assert_eq!(remaining_files(&directory), stay.map(|(name, _)| name));
 }
 
 #[test]
@@ -77,14 +77,14 @@ fn links_directories_and_what_is_too_large_stay() {
         remove_broken(directory.path(), ID, Duration::ZERO).unwrap(),
         0
     );
-    assert_eq!(left(&directory).len(), 4);
+    assert_eq!(remaining_files(&directory).len(), 4);
 }
 
 #[test]
 fn young_results_are_kept() {
     let directory = results(&[("net-58a4aeacdfbac53b-eth0", "{")]);
     assert_eq!(remove_broken(directory.path(), ID, MIN_AGE).unwrap(), 0);
-    assert_eq!(left(&directory).len(), 1);
+    assert_eq!(remaining_files(&directory).len(), 1);
 }
 
 #[test]

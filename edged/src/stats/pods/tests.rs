@@ -30,7 +30,13 @@ fn sandbox(id: &str, pod: &str, ready: bool, created_at: i64) -> cri::PodSandbox
     }
 }
 
-fn made(id: &str, sandbox: &str, name: &str, running: bool, created_at: i64) -> cri::Container {
+fn container(
+    id: &str,
+    sandbox: &str,
+    name: &str,
+    running: bool,
+    created_at: i64,
+) -> cri::Container {
     let state = if running {
         cri::ContainerState::ContainerRunning
     } else {
@@ -46,7 +52,7 @@ fn made(id: &str, sandbox: &str, name: &str, running: bool, created_at: i64) -> 
     }
 }
 
-fn used(id: &str, cpu: u64, memory: u64, available: u64) -> cri::ContainerStats {
+fn container_stats(id: &str, cpu: u64, memory: u64, available: u64) -> cri::ContainerStats {
     let value = |value| Some(cri::UInt64Value { value });
     cri::ContainerStats {
         attributes: Some(cri::ContainerAttributes {
@@ -69,7 +75,7 @@ fn used(id: &str, cpu: u64, memory: u64, available: u64) -> cri::ContainerStats 
 }
 
 /// Pods with their containers' ids.
-fn shown(lists: RuntimeLists) -> Vec<(String, Vec<String>)> {
+fn display_lists(lists: RuntimeLists) -> Vec<(String, Vec<String>)> {
     let ids = |pod: PodStats| {
         pod.containers
             .into_iter()
@@ -92,21 +98,21 @@ fn running_container_counts_or_else_the_newest() {
             sandbox("s4", "a", false, 3),
         ],
         containers: vec![
-            made("c1", "s2", "web", false, 9),
-            made("c2", "s2", "web", true, 1),
-            made("c3", "s4", "web", false, 1),
-            made("c4", "s4", "web", false, 2),
-            made("c5", "s1", "web", true, 1),
+            container("c1", "s2", "web", false, 9),
+            container("c2", "s2", "web", true, 1),
+            container("c3", "s4", "web", false, 1),
+            container("c4", "s4", "web", false, 2),
+            container("c5", "s1", "web", true, 1),
         ],
         stats: ["c1", "c2", "c3", "c4", "c5"]
-            .map(|id| used(id, 1, 1, 0))
+            .map(|id| container_stats(id, 1, 1, 0))
             .into(),
     };
     let expected = [
         ("a".to_owned(), vec!["c4".to_owned()]),
         ("b".to_owned(), vec!["c2".to_owned()]),
     ];
-    assert_eq!(shown(lists), expected);
+    assert_eq!(display_lists(lists), expected);
 }
 
 #[test]
@@ -117,7 +123,7 @@ fn foreign_and_unmeasured_containers_are_omitted() {
     };
     let unnamed = cri::Container {
         labels: BTreeMap::new(),
-        ..made("c2", "s1", "x", true, 1)
+        ..container("c2", "s1", "x", true, 1)
     };
     let lists = RuntimeLists {
         sandboxes: vec![
@@ -126,27 +132,30 @@ fn foreign_and_unmeasured_containers_are_omitted() {
             sandbox("s2", "b", true, 1),
         ],
         containers: vec![
-            made("c0", "s0", "web", true, 1),
-            made("c1", "s1", "web", true, 1),
+            container("c0", "s0", "web", true, 1),
+            container("c1", "s1", "web", true, 1),
             unnamed,
-            made("c3", "s1", "ended", false, 1),
-            made("c4", "s2", "late", true, 1),
-            made("c5", "gone", "web", true, 1),
+            container("c3", "s1", "ended", false, 1),
+            container("c4", "s2", "late", true, 1),
+            container("c5", "gone", "web", true, 1),
         ],
         stats: vec![
-            used("c0", 1, 1, 0),
-            used("c1", 1, 1, 0),
-            used("c2", 1, 1, 0),
+            container_stats("c0", 1, 1, 0),
+            container_stats("c1", 1, 1, 0),
+            container_stats("c2", 1, 1, 0),
             cri::ContainerStats {
                 cpu: None,
                 memory: None,
-                ..used("c3", 1, 1, 0)
+                ..container_stats("c3", 1, 1, 0)
             },
-            used("c5", 1, 1, 0),
+            container_stats("c5", 1, 1, 0),
             cri::ContainerStats::default(),
         ],
     };
-    assert_eq!(shown(lists), [("a".to_owned(), vec!["c1".to_owned()])]);
+    assert_eq!(
+        display_lists(lists),
+        [("a".to_owned(), vec!["c1".to_owned()])]
+    );
 }
 
 #[test]
@@ -154,10 +163,13 @@ fn a_pod_uses_what_its_containers_use() {
     let lists = |available| RuntimeLists {
         sandboxes: vec![sandbox("s1", "a", true, 1)],
         containers: vec![
-            made("c1", "s1", "one", true, 1),
-            made("c2", "s1", "two", true, 1),
+            container("c1", "s1", "one", true, 1),
+            container("c2", "s1", "two", true, 1),
         ],
-        stats: vec![used("c1", 100, 10, 90), used("c2", 200, 20, available)],
+        stats: vec![
+            container_stats("c1", 100, 10, 90),
+            container_stats("c2", 200, 20, available),
+        ],
     };
     let of = |available| {
         let pod = from_lists(lists(available)).remove(0);

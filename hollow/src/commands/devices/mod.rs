@@ -71,7 +71,7 @@ async fn set(access: &Access, device: &str, values: &[(String, String)]) -> anyh
         let missing =
             || format!("device {namespace}/{name} does not exist; `cloudsim devices` lists all");
         let found = api.get_opt(name).await?.with_context(missing)?;
-        let properties = wanted(&found, values)?;
+        let properties = desired_properties(&found, values)?;
         let patch = json!({
             "metadata": {"resourceVersion": found.resource_version()},
             "spec": {"properties": properties},
@@ -93,7 +93,7 @@ async fn set(access: &Access, device: &str, values: &[(String, String)]) -> anyh
 }
 
 /// Returns the device's properties with other desired values.
-fn wanted(device: &Device, values: &[(String, String)]) -> anyhow::Result<Value> {
+fn desired_properties(device: &Device, values: &[(String, String)]) -> anyhow::Result<Value> {
     let mut properties = device.spec.properties.clone();
     for (name, value) in values {
         let found = properties
@@ -140,7 +140,7 @@ mod tests {
             {"name": "a", "desired": {"value": "2", "metadata": {"type": "int"}}, "reportCycle": 5},
             {"name": "b", "desired": {"value": "x=y"}, "visitors": {"configData": {"x": 1}}}, {"name": "target"}]);
         assert_eq!(
-            wanted(&device, &[value("a", "2"), value("b", "x=y")]).unwrap(),
+            desired_properties(&device, &[value("a", "2"), value("b", "x=y")]).unwrap(),
             expected
         );
         for (name, expected) in [
@@ -150,7 +150,7 @@ mod tests {
                 "d has no property tagret (did you mean target?); it has a, b, target",
             ),
         ] {
-            let error = wanted(&device, &[value(name, "2")]).unwrap_err();
+            let error = desired_properties(&device, &[value(name, "2")]).unwrap_err();
             assert_eq!(error.to_string(), expected);
         }
     }

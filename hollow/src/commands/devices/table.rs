@@ -42,7 +42,7 @@ fn by_device(statuses: &[DeviceStatus]) -> Statuses<'_> {
 }
 
 /// Returns the reported value of a property.
-fn reported<'a>(
+fn reported_value<'a>(
     status: Option<&'a DeviceStatusStatus>,
     property: &DeviceProperty,
 ) -> Option<&'a TwinProperty> {
@@ -113,7 +113,7 @@ pub(super) fn listing(
 /// Returns a device for programs.
 fn document(device: &Device, status: Option<&DeviceStatusStatus>, state: Option<&str>) -> Value {
     let property = |property: &DeviceProperty| {
-        let reported = reported(status, property);
+        let reported = reported_value(status, property);
         json!({
             "name": property.name,
             "desired": property.desired.as_ref().map(|desired| &desired.value),
@@ -152,7 +152,7 @@ fn rows_of(
         return vec![(String::new(), cells([NOTHING; 4].map(str::to_owned)))];
     }
     let row = |property: &DeviceProperty| {
-        let reported = reported(status, property);
+        let reported = reported_value(status, property);
         let desired = property.desired.as_ref();
         let age = reported
             .and_then(reported_at)

@@ -56,7 +56,7 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
     };
     let outcome = tokio::select! {
         outcome = testing => outcome,
-        // Cancel-safe: what was created is removed below.
+        // cancel-safe: what was created is removed below.
         () = signals.wait() => Err(anyhow::anyhow!("ended by a signal")),
     };
     // What is gone already is not searched for; the node comes last, when nothing reports it any more.

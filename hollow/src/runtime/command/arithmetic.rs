@@ -10,7 +10,7 @@ pub(super) fn evaluate(text: &str, value: &mut dyn FnMut(&str) -> String) -> Res
         value,
         depth: 0,
     };
-    let result = sum.compared()?;
+    let result = sum.parse_comparison()?;
     if sum.rest.is_empty() {
         Ok(result)
     } else {
@@ -45,7 +45,7 @@ struct Sum<'a, 'b> {
 }
 
 impl Sum<'_, '_> {
-    fn compared(&mut self) -> Result<i64, String> {
+    fn parse_comparison(&mut self) -> Result<i64, String> {
         self.chain(&["<=", ">=", "==", "!=", "<", ">"], |sum| {
             sum.chain(&["+", "-"], |sum| sum.chain(&["*", "/", "%"], Self::one))
         })
@@ -82,7 +82,7 @@ impl Sum<'_, '_> {
             self.one().map(|number| number.wrapping_neg())
         } else if let Some(rest) = self.rest.strip_prefix('(') {
             self.rest = rest;
-            let inner = self.compared()?;
+            let inner = self.parse_comparison()?;
             self.rest = self
                 .rest
                 .strip_prefix(')')

@@ -42,7 +42,7 @@ impl Shell {
             let line = tokio::select! {
                 biased;
                 // The terminal has already thrown away what was typed of the line.
-                () = interrupted(interrupts.as_deref()) => {
+                () = wait_interrupted(interrupts.as_deref()) => {
                     text.clear();
                     self.last = INTERRUPTED;
                     continue;
@@ -70,7 +70,7 @@ impl Shell {
             }
             let outcome = tokio::select! {
                 biased;
-                () = interrupted(interrupts.as_deref()) => {
+                () = wait_interrupted(interrupts.as_deref()) => {
                     self.stops_at_failure = stops_at_failure;
                     Ok(INTERRUPTED)
                 }
@@ -91,7 +91,7 @@ impl Shell {
     }
 }
 
-async fn interrupted(interrupts: Option<&Notify>) {
+async fn wait_interrupted(interrupts: Option<&Notify>) {
     match interrupts {
         Some(interrupts) => interrupts.notified().await,
         None => std::future::pending().await,

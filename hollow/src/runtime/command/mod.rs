@@ -96,7 +96,7 @@ pub(super) fn words(config: &ContainerConfig) -> Vec<String> {
             && config
                 .image
                 .as_ref()
-                .is_some_and(|image| image_name(named(image)) == "agnhost")
+                .is_some_and(|image| image_name(pod_image_name(image)) == "agnhost")
     };
     if !words.is_empty() && is_agnhost() {
         return [AGNHOST.to_owned()].into_iter().chain(words).collect();
@@ -105,7 +105,7 @@ pub(super) fn words(config: &ContainerConfig) -> Vec<String> {
         config
             .image
             .as_ref()
-            .is_some_and(|image| SHELLS.contains(&image_name(named(image))))
+            .is_some_and(|image| SHELLS.contains(&image_name(pod_image_name(image))))
     };
     if words.is_empty() && config.stdin && is_shell() {
         vec!["sh".to_owned()]
@@ -115,7 +115,7 @@ pub(super) fn words(config: &ContainerConfig) -> Vec<String> {
 }
 
 /// Returns the image's name as the pod gives it.
-pub(super) fn named(image: &ImageSpec) -> &str {
+pub(super) fn pod_image_name(image: &ImageSpec) -> &str {
     if image.user_specified_image.is_empty() {
         &image.image
     } else {

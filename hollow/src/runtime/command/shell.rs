@@ -342,7 +342,7 @@ impl Shell {
     }
 
     /// Runs `sh` with these arguments.
-    pub(super) fn nested<'a>(
+    pub(super) fn run_nested<'a>(
         &'a mut self,
         arguments: &'a [String],
         streams: &'a Streams,

@@ -78,7 +78,7 @@ impl Terminal {
         let show = async {
             while let Some(bytes) = printed.recv().await {
                 // If the user has left, the output is lost.
-                let _ = screen.send(returned(&bytes)).await;
+                let _ = screen.send(add_carriage_returns(&bytes)).await;
             }
         };
         let keyboard = async {
@@ -199,7 +199,7 @@ impl Line {
 }
 
 /// Puts a carriage return before each newline.
-fn returned(bytes: &[u8]) -> Bytes {
+fn add_carriage_returns(bytes: &[u8]) -> Bytes {
     let mut shown = Vec::with_capacity(bytes.len() + 8);
     for byte in bytes {
         if *byte == b'\n' {

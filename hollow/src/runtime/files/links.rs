@@ -66,7 +66,7 @@ impl Files {
         for end in ends.chain(whole.then_some(path.len())) {
             let (above, rest) = path.split_at_checked(end)?;
             if let Some(target) = self.link_at(above) {
-                return Some(format!("{}{rest}", joined(parent(above)?, &target)));
+                return Some(format!("{}{rest}", join(parent(above)?, &target)));
             }
         }
         None
@@ -83,7 +83,7 @@ impl Files {
 }
 
 /// Returns the absolute path, without `.` and `..`, of a link's target in this directory.
-fn joined(directory: &str, target: &str) -> String {
+fn join(directory: &str, target: &str) -> String {
     let start = if target.starts_with('/') {
         ""
     } else {

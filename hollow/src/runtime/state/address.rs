@@ -156,7 +156,7 @@ impl Addresses {
 
 #[cfg(test)]
 impl Addresses {
-    pub(super) fn taken(&self) -> usize {
+    pub(super) fn used_count(&self) -> usize {
         self.taken.len()
     }
 }

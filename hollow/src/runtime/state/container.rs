@@ -18,7 +18,7 @@ use super::{
         command::{self, Known},
         files,
     },
-    Nanos, Reference, Refusal, State, proto,
+    Nanos, Reference, Refusal, RuntimeState, proto,
 };
 
 /// The annotation in which our agent marks an init container or a sidecar.
@@ -123,7 +123,7 @@ fn behaviour(sandbox: &PodSandboxConfig, config: &ContainerConfig) -> Result<Beh
         words: &words,
         variables: &variables,
         hostname: &sandbox.hostname,
-        image: command::named(&image),
+        image: command::pod_image_name(&image),
         ends: kind == Some("init") || (is_work && kind != Some("sidecar")),
         has_input: config.stdin,
         has_terminal: config.tty,
@@ -178,7 +178,7 @@ impl Container {
     }
 }
 
-impl State {
+impl RuntimeState {
     pub(crate) fn create_container(
         &mut self,
         id: String,

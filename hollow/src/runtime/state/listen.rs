@@ -7,7 +7,7 @@ use wire::cri::NamespaceMode;
 
 use super::{
     super::behaviour::{Behaviour, Ports},
-    Container, Nanos, Refusal, Sandbox, State,
+    Container, Nanos, Refusal, RuntimeState, Sandbox,
     container::Phase,
 };
 
@@ -26,7 +26,7 @@ pub(crate) enum Found {
     Elsewhere(Option<(Arc<Behaviour>, Duration)>),
 }
 
-impl State {
+impl RuntimeState {
     /// Finds who listens at a host and port. Ports of pods on the host's network are found at every address that is no pod's.
     pub(crate) fn listener(&self, host: &str, port: u16, now: Nanos) -> Found {
         let address = host.parse::<Ipv4Addr>().ok();
@@ -62,7 +62,7 @@ impl State {
             .filter_map(|id| self.containers.get(id));
         containers.any(|one| {
             self.behaviour_of(one)
-                .is_ok_and(|behaviour| declared(one, &behaviour).contains(&port))
+                .is_ok_and(|behaviour| declared_ports(one, &behaviour).contains(&port))
         })
     }
 
@@ -84,7 +84,7 @@ impl State {
             .collect();
         let declaring = all
             .iter()
-            .filter(|(one, behaviour)| declared(one, behaviour).contains(&port));
+            .filter(|(one, behaviour)| declared_ports(one, behaviour).contains(&port));
         let declaring: Vec<_> = declaring.collect();
         if !declaring.is_empty() {
             return declaring
@@ -109,7 +109,7 @@ fn listening(container: &Container, behaviour: &Arc<Behaviour>, now: Nanos) -> O
 }
 
 /// Returns the ports that a container declares; if its annotation lists ports, only those count.
-fn declared(container: &Container, behaviour: &Behaviour) -> Ports {
+fn declared_ports(container: &Container, behaviour: &Behaviour) -> Ports {
     if let Some(ports) = &behaviour.ports {
         return ports.clone();
     }

@@ -78,7 +78,7 @@ impl Changes {
 
 /// The whole state of the runtime.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct RuntimeState {
     sandboxes: BTreeMap<String, Sandbox>,
     containers: BTreeMap<String, Container>,
     images: BTreeSet<Reference>,
@@ -88,7 +88,7 @@ pub(super) struct State {
     changes: Changes,
 }
 
-impl State {
+impl RuntimeState {
     /// Restores the recorded state. A container without its sandbox is dropped: its removal was interrupted.
     pub(super) fn restore(
         sandboxes: Vec<Sandbox>,

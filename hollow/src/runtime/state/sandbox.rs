@@ -7,7 +7,7 @@ use wire::cri::{
     ContainerEventType, NamespaceMode, NamespaceOption, PodSandboxConfig, PodSandboxMetadata,
 };
 
-use super::{Nanos, Refusal, State, proto};
+use super::{Nanos, Refusal, RuntimeState, proto};
 
 /// A sandbox. A stopped one never becomes ready again: the client creates a new one, with the next attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl Sandbox {
     }
 }
 
-impl State {
+impl RuntimeState {
     /// Creates a sandbox that is ready.
     pub(crate) fn run_sandbox(
         &mut self,

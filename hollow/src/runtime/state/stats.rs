@@ -3,7 +3,7 @@
 use wire::cri;
 
 use super::{
-    Container, Nanos, Sandbox, State,
+    Container, Nanos, RuntimeState, Sandbox,
     container::Phase,
     view::{has_labels, is_or_any},
 };
@@ -26,7 +26,7 @@ fn value(value: u64) -> Option<cri::UInt64Value> {
 }
 
 /// Returns the elapsed time in nanoseconds.
-fn elapsed(since: Nanos, now: Nanos) -> u64 {
+fn elapsed_nanos(since: Nanos, now: Nanos) -> u64 {
     u64::try_from(now.saturating_sub(since)).unwrap_or(0)
 }
 
@@ -34,7 +34,7 @@ impl Sandbox {
     /// Returns the network usage; `None` on the host's network and after the stop.
     fn network(&self, now: Nanos) -> Option<cri::NetworkUsage> {
         self.ip?;
-        let received = elapsed(self.created_at, now) / 1_000_000_000 * RECEIVED_BYTES;
+        let received = elapsed_nanos(self.created_at, now) / 1_000_000_000 * RECEIVED_BYTES;
         let eth0 = cri::NetworkInterfaceUsage {
             name: "eth0".into(),
             rx_bytes: value(received),
@@ -66,7 +66,7 @@ impl Container {
     /// Returns the container's usage; without values if it does not run.
     pub(crate) fn stats(&self, now: Nanos) -> cri::ContainerStats {
         let running = match self.phase {
-            Phase::Running { started_at, .. } => Some(elapsed(started_at, now)),
+            Phase::Running { started_at, .. } => Some(elapsed_nanos(started_at, now)),
             Phase::Created | Phase::Exited { .. } => None,
         };
         let limit = Some(self.memory_limit()).filter(|limit| *limit > 0);
@@ -111,7 +111,7 @@ impl Container {
     }
 }
 
-impl State {
+impl RuntimeState {
     pub(crate) fn container_stats(
         &self,
         filter: &cri::ContainerStatsFilter,

@@ -50,8 +50,8 @@ fn request(sandbox: &str, name: &str, attempt: u32) -> CreateContainerRequest {
 }
 
 /// Returns a state with a sandbox `s` and a started container `c`, whose changes were taken.
-fn running(annotations: &[(&str, &str)]) -> State {
-    let mut state = State::default();
+fn running(annotations: &[(&str, &str)]) -> RuntimeState {
+    let mut state = RuntimeState::default();
     state.add_image(Reference::parse("nginx").unwrap());
     state
         .run_sandbox("s".into(), config("pod", annotations), String::new(), 0)
@@ -64,12 +64,12 @@ fn running(annotations: &[(&str, &str)]) -> State {
     state
 }
 
-fn status(state: &State, id: &str) -> ContainerStatus {
+fn status(state: &RuntimeState, id: &str) -> ContainerStatus {
     state.container(id).unwrap().status()
 }
 
 /// Returns kinds and ids of the events since the last call.
-fn events(state: &mut State) -> Vec<(Event, String)> {
+fn events(state: &mut RuntimeState) -> Vec<(Event, String)> {
     let events = state.take_changes().events;
     events
         .into_iter()
@@ -79,7 +79,7 @@ fn events(state: &mut State) -> Vec<(Event, String)> {
 
 #[test]
 fn a_life_tells_its_events() {
-    let mut state = State::default();
+    let mut state = RuntimeState::default();
     state.add_image(Reference::parse("nginx").unwrap());
     state
         .run_sandbox("s".into(), config("pod", &[]), String::new(), 0)
@@ -292,7 +292,7 @@ fn what_is_not_there_is_not_found_or_already_gone() {
 #[test]
 fn what_does_not_fit_is_refused_and_changes_nothing() {
     let mut state = running(&[("bad.exit-code", "x")]);
-    let run = |state: &mut State, config, handler: &str| {
+    let run = |state: &mut RuntimeState, config, handler: &str| {
         state.run_sandbox("t".into(), config, handler.into(), 5)
     };
     assert!(matches!(
@@ -307,7 +307,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         run(&mut state, config("other", &[]), "kata"),
         Err(Refusal::Invalid(_))
     ));
-    let create = |state: &mut State, request| state.create_container("d".into(), request, 5);
+    let create = |state: &mut RuntimeState, request| state.create_container("d".into(), request, 5);
     assert!(matches!(
         create(&mut state, request("s", "web", 0)),
         Err(Refusal::NameTaken { .. })
@@ -343,7 +343,7 @@ fn a_stopped_sandbox_starts_nothing_and_frees_its_address() {
     state
         .create_container("d".into(), request("s", "job", 0), 3)
         .unwrap();
-    let ip = |state: &State, id| state.sandbox(id).unwrap().status().network.unwrap().ip;
+    let ip = |state: &RuntimeState, id| state.sandbox(id).unwrap().status().network.unwrap().ip;
     assert_eq!(ip(&state, "s"), "10.88.0.2");
     state.stop_sandbox("s", 4);
     assert_eq!(ip(&state, "s"), "");
@@ -451,7 +451,7 @@ fn lists_are_filtered_by_all_conditions() {
 
 #[test]
 fn images_are_found_by_every_name() {
-    let mut state = State::default();
+    let mut state = RuntimeState::default();
     let nginx = Reference::parse("nginx").unwrap();
     state.add_image(nginx.clone());
     for name in [
@@ -488,5 +488,5 @@ fn churn_leaves_nothing_behind() {
     assert!(
         state.sandboxes.is_empty() && state.containers.is_empty() && state.deadlines.is_empty()
     );
-    assert_eq!(state.addresses.taken(), 0);
+    assert_eq!(state.addresses.used_count(), 0);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wire::cri::{self, ContainerState, PodSandboxState};
 
-use super::{Container, Sandbox, State, container::Phase};
+use super::{Container, RuntimeState, Sandbox, container::Phase};
 
 impl Sandbox {
     fn state(&self) -> PodSandboxState {
@@ -37,7 +37,7 @@ impl Sandbox {
         }
     }
 
-    fn listed(&self) -> cri::PodSandbox {
+    fn to_list_item(&self) -> cri::PodSandbox {
         cri::PodSandbox {
             id: self.id.clone(),
             metadata: Some(self.metadata()),
@@ -119,7 +119,7 @@ impl Container {
         status
     }
 
-    fn listed(&self) -> cri::Container {
+    fn to_list_item(&self) -> cri::Container {
         cri::Container {
             id: self.id.clone(),
             pod_sandbox_id: self.sandbox_id.clone(),
@@ -145,12 +145,12 @@ impl Container {
     }
 }
 
-impl State {
+impl RuntimeState {
     pub(crate) fn list_sandboxes(&self, filter: &cri::PodSandboxFilter) -> Vec<cri::PodSandbox> {
         self.sandboxes
             .values()
             .filter(|s| s.matches(filter))
-            .map(Sandbox::listed)
+            .map(Sandbox::to_list_item)
             .collect()
     }
 
@@ -158,7 +158,7 @@ impl State {
         self.containers
             .values()
             .filter(|c| c.matches(filter))
-            .map(Container::listed)
+            .map(Container::to_list_item)
             .collect()
     }
 

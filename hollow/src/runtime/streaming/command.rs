@@ -141,7 +141,7 @@ pub(super) async fn run(core: Weak<Core>, ask: StreamRequest, channels: Channels
                         uuid::Uuid::new_v4().simple().to_string()
                     )),
                 },
-                () = exec::ended(core, id) => Ended::Code { code: KILLED, words: ask.cmd.clone() },
+                () = exec::wait_ended(core, id) => Ended::Code { code: KILLED, words: ask.cmd.clone() },
             }
         }
         StreamRequest::Attach(ask) => {
@@ -208,7 +208,7 @@ impl Attached {
             }
         };
         let show = async {
-            let ended = exec::ended(core.clone(), id);
+            let ended = exec::wait_ended(core.clone(), id);
             tokio::pin!(ended);
             let mut is_over = false;
             loop {

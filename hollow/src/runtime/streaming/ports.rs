@@ -106,7 +106,7 @@ async fn forward_all(core: &Weak<Core>, sandbox: &str, mut pairs: mpsc::Receiver
     let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! {
-            // Both are cancel-safe: a pair that is not received waits, and connections stay where they are.
+            // cancel-safe: a pair that is not received waits, and connections stay where they are.
             pair = pairs.recv() => match pair {
                 Some((port, data, error)) => connections.push(forward(core, sandbox, port, data, error)),
                 None => break,
@@ -226,7 +226,8 @@ pub(super) async fn over_websocket<T: AsyncRead + AsyncWrite + Send>(
         connections.push(channel(
             &core,
             &ask.pod_sandbox_id,
-            (data, *port),
+            data,
+            *port,
             received,
             to_client.clone(),
         ));
@@ -269,7 +270,8 @@ pub(super) async fn over_websocket<T: AsyncRead + AsyncWrite + Send>(
 async fn channel(
     core: &Weak<Core>,
     sandbox: &str,
-    (data, port): (u8, u16),
+    data: u8,
+    port: u16,
     mut input: mpsc::Receiver<Bytes>,
     to_client: mpsc::Sender<Message>,
 ) {

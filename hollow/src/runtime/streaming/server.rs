@@ -50,7 +50,7 @@ pub(super) async fn run(listener: TcpListener, core: Weak<Core>, end: Cancellati
             let permit = Arc::clone(&permits).acquire_owned().await.ok()?;
             Some((listener.accept().await, permit))
         };
-        // Both are cancel-safe.
+        // cancel-safe: a connection that is not accepted stays in the queue
         let accepted = tokio::select! {
             () = end.cancelled() => return,
             accepted = next => accepted,
@@ -181,7 +181,7 @@ fn negotiate(
     } else {
         COMMAND_OVER_SPDY
     };
-    let offered = offered(headers, "x-stream-protocol-version");
+    let offered = header_values(headers, "x-stream-protocol-version");
     if offered.is_empty() {
         let why = "unable to upgrade: header X-Stream-Protocol-Version does not exist or is empty";
         return Err(Box::new(text(StatusCode::BAD_REQUEST, why)));
@@ -218,7 +218,7 @@ fn websocket_answer(
             "missing or bad Sec-WebSocket-Key",
         )));
     };
-    let offered = offered(headers, "sec-websocket-protocol");
+    let offered = header_values(headers, "sec-websocket-protocol");
     let chosen = offered
         .iter()
         .find_map(|offered| known.iter().find(|known| *known == offered));
@@ -241,7 +241,7 @@ fn websocket_answer(
 }
 
 /// Returns the values of a header that may be repeated or be a list.
-fn offered<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
+fn header_values<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
     let values = headers
         .get_all(name)
         .iter()

@@ -197,7 +197,7 @@ fn unix_channel(path: &Path) -> Channel {
 }
 
 /// Drops the last handles and waits until nothing of the runtime is left.
-async fn ended(runtime: SimRuntime, agent: Agent) {
+async fn wait_ended(runtime: SimRuntime, agent: Agent) {
     let core = Arc::downgrade(&runtime.core);
     drop((runtime, agent));
     until("the end of whatever holds the runtime", || {
@@ -535,7 +535,7 @@ async fn the_next_runtime_goes_on_with_what_was_recorded() {
     let gone = agent.run_pod(pod("gone", &[])).await.unwrap();
     agent.remove_pod(&gone).await.unwrap();
     let before = agent.status(&web).await.unwrap();
-    ended(runtime, agent).await;
+    wait_ended(runtime, agent).await;
 
     let (next, mut agent) = in_process(options.clone());
     assert_eq!(agent.status(&web).await.unwrap(), before);
@@ -633,7 +633,7 @@ async fn a_thousand_pods_from_ten_clients() {
         (runtime.containers().len(), runtime.calls("StartContainer")),
         (500, 1000)
     );
-    ended(runtime, agent).await;
+    wait_ended(runtime, agent).await;
 }
 
 #[tokio::test]

@@ -457,7 +457,7 @@ async fn a_command_begins_anew_with_the_next_runtime() {
         sandbox,
         dir,
     } = world;
-    ended(runtime, agent).await;
+    wait_ended(runtime, agent).await;
     let (runtime, agent) = in_process(options);
     let mut world = World {
         runtime,

@@ -94,7 +94,7 @@ pub(crate) fn root(registry: &Registry) -> Value {
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let kinds = registry
         .group_version(group, version)
-        .flat_map(|kind| listed(kind));
+        .flat_map(|kind| list_items(kind));
     let resources: Vec<_> = kinds
         .chain(ReviewKind::of(group, version).map(review))
         .collect();
@@ -117,7 +117,7 @@ pub(crate) fn aggregated_core(registry: &Registry) -> Value {
 }
 
 /// Returns `/apis` and everything below it in one response.
-pub(crate) fn aggregated(registry: &Registry) -> Value {
+pub(crate) fn aggregated_discovery(registry: &Registry) -> Value {
     aggregated_list(registry, &named_groups(registry))
 }
 
@@ -183,7 +183,7 @@ fn verbs(kind: &Kind) -> &'static [&'static str] {
 }
 
 /// Returns a kind and its subresources as items of an `APIResourceList`.
-fn listed(kind: &Kind) -> Vec<Value> {
+fn list_items(kind: &Kind) -> Vec<Value> {
     let mut resource = Map::new();
     resource.insert("name".into(), kind.plural.as_str().into());
     resource.insert("singularName".into(), kind.singular.as_str().into());
@@ -214,7 +214,7 @@ fn listed(kind: &Kind) -> Vec<Value> {
 /// Returns the item for a review kind, such as an access review.
 fn review(review: ReviewKind) -> Value {
     json!({
-        "name": review.plural(), "singularName": review.kind().to_lowercase(), "namespaced": review.namespaced(),
+        "name": review.plural(), "singularName": review.kind().to_lowercase(), "namespaced": review.is_namespaced(),
         "kind": review.kind(), "verbs": ["create"],
     })
 }
@@ -223,7 +223,7 @@ fn aggregated_review(review: ReviewKind) -> Value {
     json!({
         "resource": review.plural(),
         "responseKind": {"group": review.group(), "version": "v1", "kind": review.kind()},
-        "scope": if review.namespaced() { "Namespaced" } else { "Cluster" },
+        "scope": if review.is_namespaced() { "Namespaced" } else { "Cluster" },
         "singularResource": review.kind().to_lowercase(),
         "verbs": ["create"],
     })

@@ -75,7 +75,7 @@ fn resources_name_their_verbs_and_parts() {
 #[test]
 fn everything_stands_in_the_aggregated_answer() {
     let registry = registry();
-    let all = aggregated(&registry);
+    let all = aggregated_discovery(&registry);
     let names: Vec<_> = all["items"]
         .as_array()
         .unwrap()

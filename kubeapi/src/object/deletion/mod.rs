@@ -8,7 +8,7 @@ use crate::{
         as_map, assign, child,
         definition_status::{FINALIZER, terminate},
         has_finalizers, is_deleting, items, metadata, next_generation, text, text_or_empty,
-        timestamp::written,
+        timestamp::format_timestamp,
     },
     registry::{Builtin, Kind},
 };
@@ -53,11 +53,11 @@ pub enum Next {
 }
 
 /// Returns the effect of a deletion of `current`.
-pub fn deleted(kind: &Kind, asked: &Deletion, current: &Value, now: Timestamp) -> Next {
+pub fn deletion_effect(kind: &Kind, asked: &Deletion, current: &Value, now: Timestamp) -> Next {
     let mut next = current.clone();
     finalize(kind, asked.policy, &mut next);
     if is_deleting(current) {
-        return hastened(kind, asked.grace, current, next, now);
+        return hasten(kind, asked.grace, current, next, now);
     }
     let grace = if kind.is(Builtin::Pod) {
         grace_of_pod(asked.grace, current)
@@ -67,12 +67,12 @@ pub fn deleted(kind: &Kind, asked: &Deletion, current: &Value, now: Timestamp) -
     if grace == 0 && !is_awaited(kind, &next) {
         return Next::Remove;
     }
-    let mut deleting = marked(next, grace, after(now, grace));
+    let mut deleting = mark_deleted(next, grace, after(now, grace));
     if kind.is(Builtin::Namespace) {
         child(as_map(&mut deleting), "status").insert("phase".into(), "Terminating".into());
     }
     if kind.is(Builtin::CustomResourceDefinition) {
-        terminate(&mut deleting, &written(now));
+        terminate(&mut deleting, &format_timestamp(now));
     }
     if current
         .pointer("/metadata/generation")
@@ -114,7 +114,7 @@ fn finalize(kind: &Kind, policy: Option<Policy>, object: &mut Value) {
 
 /// Returns the object after a second deletion, which can only shorten the grace period. `next` is `current` with the finalizers that
 /// this deletion asks for.
-fn hastened(kind: &Kind, asked: Option<i64>, current: &Value, next: Value, now: Timestamp) -> Next {
+fn hasten(kind: &Kind, asked: Option<i64>, current: &Value, next: Value, now: Timestamp) -> Next {
     let pending = current
         .pointer("/metadata/deletionGracePeriodSeconds")
         .and_then(Value::as_i64);
@@ -137,12 +137,12 @@ fn hastened(kind: &Kind, asked: Option<i64>, current: &Value, next: Value, now: 
     let end = text_or_empty(current, "/metadata/deletionTimestamp")
         .parse()
         .unwrap_or(now);
-    Next::Replace(marked(next, grace, after(end, grace - pending)))
+    Next::Replace(mark_deleted(next, grace, after(end, grace - pending)))
 }
 
-fn marked(mut deleting: Value, grace: i64, end: Timestamp) -> Value {
+fn mark_deleted(mut deleting: Value, grace: i64, end: Timestamp) -> Value {
     let metadata = metadata(&mut deleting);
-    metadata.insert("deletionTimestamp".into(), written(end).into());
+    metadata.insert("deletionTimestamp".into(), format_timestamp(end).into());
     metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
     deleting
 }

@@ -14,7 +14,7 @@ fn after(plural: &str, asked: Option<i64>, object: &Value) -> String {
         grace: asked,
         policy: None,
     };
-    match deleted(kind, &asked, object, NOW.parse().unwrap()) {
+    match deletion_effect(kind, &asked, object, NOW.parse().unwrap()) {
         Next::Remove => "gone".to_owned(),
         Next::Same => "same".to_owned(),
         Next::Replace(object) => {
@@ -174,7 +174,7 @@ fn the_policy_says_who_hears_of_it() {
             grace: None,
             policy,
         };
-        let left = match deleted(kind, &asked, &object, NOW.parse().unwrap()) {
+        let left = match deletion_effect(kind, &asked, &object, NOW.parse().unwrap()) {
             Next::Remove => None,
             Next::Same => Some(finalizers.clone()),
             Next::Replace(object) => Some(object["metadata"]["finalizers"].clone()),

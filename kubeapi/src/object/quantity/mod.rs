@@ -244,7 +244,7 @@ fn amount(whole: &str, fraction: &str, base: i128, exponent: i32) -> i128 {
 
 /// Returns whole units, rounded up as Kubernetes does.
 pub fn whole(quantity: &Written) -> Option<i64> {
-    scaled(quantity, NANOS)
+    scale_to(quantity, NANOS)
 }
 
 /// Returns whole units if there are any.
@@ -254,7 +254,7 @@ pub fn positive(quantity: &Written) -> Option<i64> {
 
 /// Returns thousandths, rounded up.
 pub fn milli(quantity: &Written) -> Option<i64> {
-    scaled(quantity, NANOS / 1000)
+    scale_to(quantity, NANOS / 1000)
 }
 
 /// Returns the whole units of a quantity in text, as configuration contains it.
@@ -272,14 +272,14 @@ pub fn binary(bytes: i64) -> String {
 }
 
 /// Returns `quantity / divisor` rounded up, which is the value of a `resourceFieldRef`.
-pub fn divided(quantity: &Written, divisor: &Written) -> Option<i64> {
+pub fn divide(quantity: &Written, divisor: &Written) -> Option<i64> {
     match Quantity::parse(&divisor.0)?.nanos {
-        0 => scaled(quantity, NANOS),
-        divisor => scaled(quantity, divisor),
+        0 => scale_to(quantity, NANOS),
+        divisor => scale_to(quantity, divisor),
     }
 }
 
-fn scaled(quantity: &Written, unit: i128) -> Option<i64> {
+fn scale_to(quantity: &Written, unit: i128) -> Option<i64> {
     i64::try_from(ceil_div(Quantity::parse(&quantity.0)?.nanos, unit)).ok()
 }
 

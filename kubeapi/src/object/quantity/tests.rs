@@ -136,9 +136,9 @@ fn quantities_are_read_as_kubernetes_reads_them() {
         (positive(&q("1Ki")), positive(&q("0")), positive(&q("-1"))),
         (Some(1024), None, None)
     );
-    assert_eq!(divided(&q("250m"), &q("1m")), Some(250));
-    assert_eq!(divided(&q("1Gi"), &q("1Mi")), Some(1024));
-    assert_eq!(divided(&q("1500m"), &q("0")), Some(2));
+    assert_eq!(divide(&q("250m"), &q("1m")), Some(250));
+    assert_eq!(divide(&q("1Gi"), &q("1Mi")), Some(1024));
+    assert_eq!(divide(&q("1500m"), &q("0")), Some(2));
     for (bytes, wanted) in [
         (0, "0"),
         (1000, "1000"),
@@ -154,6 +154,6 @@ fn quantities_are_read_as_kubernetes_reads_them() {
 proptest! {
     #[test]
     fn no_text_panics(text in ".{0,40}", by in ".{0,8}") {
-        divided(&q(&text), &q(&by));
+        divide(&q(&text), &q(&by));
     }
 }

@@ -82,7 +82,7 @@ impl Manager {
 
 /// A manager with its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct ManagerEntry {
     pub(super) manager: Manager,
     pub(super) time: Option<String>,
     pub(super) fields: Set,
@@ -90,7 +90,7 @@ pub(super) struct Entry {
 
 /// All managers of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Managers(Vec<Entry>);
+pub(super) struct Managers(Vec<ManagerEntry>);
 
 impl Managers {
     /// Reads the managers of `object`. An invalid entry is left out.
@@ -111,14 +111,17 @@ impl Managers {
             .map(|entry| &entry.fields)
     }
 
-    pub(super) fn others<'a>(&'a self, manager: &'a Manager) -> impl Iterator<Item = &'a Entry> {
+    pub(super) fn others<'a>(
+        &'a self,
+        manager: &'a Manager,
+    ) -> impl Iterator<Item = &'a ManagerEntry> {
         self.0.iter().filter(|entry| !entry.manager.is(manager))
     }
 
     pub(super) fn others_mut<'a>(
         &'a mut self,
         manager: &'a Manager,
-    ) -> impl Iterator<Item = &'a mut Entry> {
+    ) -> impl Iterator<Item = &'a mut ManagerEntry> {
         self.0.iter_mut().filter(|entry| !entry.manager.is(manager))
     }
 
@@ -126,13 +129,13 @@ impl Managers {
     pub(super) fn set(&mut self, manager: Manager, fields: Set, now: &str) {
         match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
             Some(entry) => {
-                *entry = Entry {
+                *entry = ManagerEntry {
                     manager,
                     time: Some(now.to_owned()),
                     fields,
                 }
             }
-            None => self.0.push(Entry {
+            None => self.0.push(ManagerEntry {
                 manager,
                 time: Some(now.to_owned()),
                 fields,
@@ -141,7 +144,7 @@ impl Managers {
     }
 
     /// Returns every field that has an owner.
-    pub(super) fn owned(&self) -> Set {
+    pub(super) fn owned_fields(&self) -> Set {
         let mut owned = Set::default();
         self.0
             .iter()
@@ -152,7 +155,7 @@ impl Managers {
     /// Writes the managers into `object`: those that apply first, then by age.
     pub(super) fn write(mut self, object: &mut Value) {
         self.0.retain(|entry| !entry.fields.is_empty());
-        let age = |entry: &Entry| {
+        let age = |entry: &ManagerEntry| {
             (
                 entry.manager.operation,
                 entry.time.clone(),
@@ -171,7 +174,7 @@ impl Managers {
 
     /// Merges the oldest managers of ordinary writes. The entries must be in order.
     fn join_ancient(&mut self) {
-        let is_updater = |entry: &Entry| entry.manager.operation == Operation::Update;
+        let is_updater = |entry: &ManagerEntry| entry.manager.operation == Operation::Update;
         let surplus = self
             .0
             .iter()
@@ -183,7 +186,7 @@ impl Managers {
         }
         let first = self.0.iter().position(is_updater).unwrap_or_default();
         // One more than the surplus is merged, since the merged ones leave one entry.
-        let mut joined: Vec<Entry> = Vec::new();
+        let mut joined: Vec<ManagerEntry> = Vec::new();
         for entry in self.0.drain(first..=first + surplus) {
             let manager = Manager {
                 name: ANCIENT.to_owned(),
@@ -198,14 +201,14 @@ impl Managers {
                     ancient.fields.join(entry.fields);
                     ancient.time = entry.time;
                 }
-                None => joined.push(Entry { manager, ..entry }),
+                None => joined.push(ManagerEntry { manager, ..entry }),
             }
         }
         self.0.splice(first..first, joined);
     }
 }
 
-fn read_entry(entry: &Value) -> Option<Entry> {
+fn read_entry(entry: &Value) -> Option<ManagerEntry> {
     let operation = match text_or_empty(entry, "/operation") {
         "Apply" => Operation::Apply,
         "Update" => Operation::Update,
@@ -222,7 +225,7 @@ fn read_entry(entry: &Value) -> Option<Entry> {
         .get("fieldsV1")?
         .as_object()
         .filter(|fields| !fields.is_empty())?;
-    Some(Entry {
+    Some(ManagerEntry {
         manager,
         time,
         fields: Set::read(fields),
@@ -230,11 +233,11 @@ fn read_entry(entry: &Value) -> Option<Entry> {
 }
 
 fn write_entry(
-    Entry {
+    ManagerEntry {
         manager,
         time,
         fields,
-    }: &Entry,
+    }: &ManagerEntry,
 ) -> Value {
     let mut entry = Map::new();
     entry.insert("manager".into(), json!(manager.name));

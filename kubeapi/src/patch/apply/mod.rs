@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use self::{
-    managers::{Entry, Manager, Managers, Operation},
+    managers::{Manager, ManagerEntry, Managers, Operation},
     set::{Set, Step},
 };
 use super::{
@@ -38,22 +38,22 @@ pub(super) fn apply(
     options: &ApplyOptions<'_>,
 ) -> Result<Value, PatchError> {
     let merge_schema = MergeSchema::of(target);
-    let config = checked(target, body, merge_schema, options)?;
+    let config = extract_written(target, body, merge_schema, options)?;
     let live = current.cloned().unwrap_or_else(|| json!({}));
     let manager = Manager::new(target, options, Operation::Apply);
     let before = current.map(Managers::read).unwrap_or_default();
     let mut last = before.fields(&manager).cloned().unwrap_or_default();
-    last.cut(&unowned(options));
+    last.remove_below(&unowned_fields(options));
 
     let mut object = live.clone();
     walk::merge(&mut object, &config, merge_schema);
     let mut applied = walk::fields(&config, merge_schema);
-    applied.cut(&unowned(options));
+    applied.remove_below(&unowned_fields(options));
 
     let mut managers = before.clone();
     managers.set(manager.clone(), applied, options.now);
-    let mut owned = managers.owned();
-    owned.join(unowned(options));
+    let mut owned = managers.owned_fields();
+    owned.join(unowned_fields(options));
     walk::prune(&mut object, &last, &owned, merge_schema);
     let changes = walk::changes(&live, &object, merge_schema);
     let conflicts: Vec<_> = managers
@@ -78,7 +78,7 @@ pub(super) fn apply(
 }
 
 /// Returns the parts of `body` that this endpoint writes.
-fn checked(
+fn extract_written(
     target: &Target<'_>,
     body: &Value,
     merge_schema: MergeSchema<'_>,
@@ -150,8 +150,8 @@ pub(super) fn track(
             gone: Set::default(),
         },
     };
-    changes.set.cut(&unowned(options));
-    changes.gone.cut(&unowned(options));
+    changes.set.remove_below(&unowned_fields(options));
+    changes.gone.remove_below(&unowned_fields(options));
 
     let is_same = changes.set.is_empty() && changes.gone.is_empty();
     if items(new, "/metadata/managedFields").is_empty() {
@@ -168,7 +168,7 @@ pub(super) fn track(
     let manager = Manager::new(target, options, Operation::Update);
     take(&mut managers, &manager, &changes);
     let mut fields = managers.fields(&manager).cloned().unwrap_or_default();
-    fields.cut(&changes.gone);
+    fields.remove_below(&changes.gone);
     fields.join(changes.set);
     managers.set(manager, fields, options.now);
     managers.write(new);
@@ -176,14 +176,14 @@ pub(super) fn track(
 
 /// Removes the fields that `manager` changed or removed from the other managers.
 fn take(managers: &mut Managers, manager: &Manager, changes: &walk::Changes) {
-    for Entry { fields, .. } in managers.others_mut(manager) {
+    for ManagerEntry { fields, .. } in managers.others_mut(manager) {
         fields.subtract(&changes.set);
-        fields.cut(&changes.gone);
+        fields.remove_below(&changes.gone);
     }
 }
 
 /// Returns the fields of which a write does not make its manager the owner.
-fn unowned(options: &ApplyOptions<'_>) -> Set {
+fn unowned_fields(options: &ApplyOptions<'_>) -> Set {
     let mut unowned = Set::default();
     for name in ["apiVersion", "kind"].iter().chain(options.ignored) {
         unowned.put(Step::field(name), Set::leaf());

@@ -148,13 +148,16 @@ impl Set {
     }
 
     /// Removes the members of `roots` and everything below them.
-    pub(super) fn cut(&mut self, roots: &Self) {
+    pub(super) fn remove_below(&mut self, roots: &Self) {
         if roots.member {
             *self = Self::default();
             return;
         }
         self.inner.retain(|step, set| {
-            roots.inner.get(step).inspect(|roots| set.cut(roots));
+            roots
+                .inner
+                .get(step)
+                .inspect(|roots| set.remove_below(roots));
             !set.is_empty()
         });
     }

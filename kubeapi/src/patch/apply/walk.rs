@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::set::{Set, Step};
 use crate::patch::{
-    merge_schema::{KeyField, MergeSchema, Parts},
-    order::{OrderedItem, applied},
+    merge_schema::{KeyField, MergeSchema, ValueParts},
+    order::{OrderedItem, order_applied},
 };
 
 /// Returns a list's items with the steps to them, in the list's order; `None` if an item has no key or two have the same.
@@ -34,11 +34,11 @@ enum Children<'v> {
 /// Returns the children of `value`. A stored list may be older than the schema: one whose items have no unique keys counts as atomic.
 fn children<'v>(value: &'v Value, at: MergeSchema<'_>) -> Children<'v> {
     match (value, at.parts(value)) {
-        (Value::Object(map), Parts::Fields) => Children::Fields(map),
-        (Value::Array(list), Parts::Keyed(keys)) => {
+        (Value::Object(map), ValueParts::Fields) => Children::Fields(map),
+        (Value::Array(list), ValueParts::Keyed(keys)) => {
             steps(Some(&keys), list).map_or(Children::Whole, Children::Items)
         }
-        (Value::Array(list), Parts::Values) => {
+        (Value::Array(list), ValueParts::Values) => {
             steps(None, list).map_or(Children::Whole, Children::Items)
         }
         _ => Children::Whole,
@@ -153,7 +153,7 @@ pub(super) fn merge(live: &mut Value, config: &Value, at: MergeSchema<'_>) {
     };
     match (live, config, items, at.parts(config)) {
         (live, _, Some(items), _) => *live = Value::Array(items),
-        (Value::Object(live), Value::Object(config), None, Parts::Fields) => {
+        (Value::Object(live), Value::Object(config), None, ValueParts::Fields) => {
             crate::object::remove_nulled(live, config);
             for (name, value) in config.iter().filter(|(_, value)| !value.is_null()) {
                 match live.get_mut(name) {
@@ -200,7 +200,7 @@ fn merge_items(
         stood: None,
         wanted: Some(place),
     });
-    applied(kept.chain(added).collect())
+    order_applied(kept.chain(added).collect())
 }
 
 /// Removes nulls, which mean the same as absent fields.
@@ -222,7 +222,7 @@ fn without_nulls(value: &Value) -> Value {
 /// it, which are defaults.
 pub(super) fn prune(object: &mut Value, before: &Set, owned: &Set, at: MergeSchema<'_>) {
     match (at.parts(object), object) {
-        (Parts::Fields, Value::Object(map)) => map.retain(|name, value| {
+        (ValueParts::Fields, Value::Object(map)) => map.retain(|name, value| {
             let step = Step::field(name);
             match (before.get(&step), owned.get(&step)) {
                 (None, _) => true,
@@ -233,12 +233,12 @@ pub(super) fn prune(object: &mut Value, before: &Set, owned: &Set, at: MergeSche
                 }
             }
         }),
-        (Parts::Keyed(keys), Value::Array(list)) => {
+        (ValueParts::Keyed(keys), Value::Array(list)) => {
             list.retain_mut(|item| {
                 Step::item(&keys, item).map_or(true, |step| keep(item, &step, before, owned, at))
             });
         }
-        (Parts::Values, Value::Array(list)) => {
+        (ValueParts::Values, Value::Array(list)) => {
             list.retain_mut(|item| keep(item, &Step::value(item), before, owned, at));
         }
         _ => {}
@@ -261,10 +261,10 @@ fn keep(item: &mut Value, step: &Step, before: &Set, owned: &Set, at: MergeSchem
 pub(super) fn fault(config: &Value, at: MergeSchema<'_>, path: &str) -> Option<String> {
     let mut seen = BTreeSet::new();
     match (config, at.parts(config)) {
-        (Value::Object(map), Parts::Fields) => {
+        (Value::Object(map), ValueParts::Fields) => {
             map.iter().find_map(|(name, value)| fault(value, at.field(name), &format!("{path}.{name}")))
         }
-        (Value::Array(list), Parts::Keyed(keys)) => list.iter().enumerate().find_map(|(index, item)| {
+        (Value::Array(list), ValueParts::Keyed(keys)) => list.iter().enumerate().find_map(|(index, item)| {
             let step = match Step::item(&keys, item) {
                 Ok(step) => step,
                 Err(key) => {
@@ -281,7 +281,7 @@ pub(super) fn fault(config: &Value, at: MergeSchema<'_>, path: &str) -> Option<S
             seen.insert(step);
             fault(item, at.items(), &inside)
         }),
-        (Value::Array(list), Parts::Values) => list.iter().find_map(|item| {
+        (Value::Array(list), ValueParts::Values) => list.iter().find_map(|item| {
             let step = Step::value(item);
             let fault = format!("{path}: duplicate entries for key {step}");
             (!seen.insert(step)).then_some(fault)

@@ -97,7 +97,7 @@ const fn values(name: &'static str) -> Field {
 }
 
 /// Describes a list that a strategic merge patch merges by `key` and an apply writes as a whole.
-const fn merged(name: &'static str, key: &'static str) -> Field {
+const fn merged_list(name: &'static str, key: &'static str) -> Field {
     Field {
         name,
         merge: ListMerge::Key(key),
@@ -107,7 +107,7 @@ const fn merged(name: &'static str, key: &'static str) -> Field {
 }
 
 /// Describes a list that a strategic merge patch replaces and an apply merges.
-const fn applied(
+const fn applied_list(
     name: &'static str,
     keys: &'static [(&'static str, Option<&'static str>)],
 ) -> Field {
@@ -218,7 +218,7 @@ static DEFINITION_TYPE: Type = Type::of(&[
     part("metadata", &OBJECT_META),
     part("status", &DEFINITION_STATUS),
 ]);
-static DEFINITION_STATUS: Type = Type::of(&[applied("conditions", BY_TYPE)]);
+static DEFINITION_STATUS: Type = Type::of(&[applied_list("conditions", BY_TYPE)]);
 
 static WITH_CONDITIONS: Field = part("", &WITH_CONDITIONS_TYPE);
 static WITH_CONDITIONS_TYPE: Type =
@@ -276,7 +276,7 @@ static JOB_TYPE: Type = Type::of(&[
     part("status", &JOB_STATUS),
 ]);
 static JOB_STATUS: Type = Type::of(&[
-    merged("conditions", "type"),
+    merged_list("conditions", "type"),
     part("uncountedTerminatedPods", &UNCOUNTED_PODS),
 ]);
 static UNCOUNTED_PODS: Type = Type::of(&[
@@ -326,7 +326,7 @@ static NODE_AFFINITY: Type = Type::of(&[whole("requiredDuringSchedulingIgnoredDu
 static POD_STATUS: Type = Type::of(&[
     Field::keyed("conditions", BY_TYPE, &PLAIN),
     Field::keyed("podIPs", &[("ip", None)], &PLAIN),
-    merged("hostIPs", "ip"),
+    merged_list("hostIPs", "ip"),
     Field::keyed("resourceClaimStatuses", BY_NAME, &PLAIN),
 ]);
 
@@ -341,7 +341,7 @@ static CONTAINER: Type = Type::of(&[
     Field::keyed("volumeDevices", &[("devicePath", None)], &PLAIN),
     part("resources", &RESOURCES),
 ]);
-static RESOURCES: Type = Type::of(&[applied("claims", BY_NAME)]);
+static RESOURCES: Type = Type::of(&[applied_list("claims", BY_NAME)]);
 static ENV: Type = Type::of(&[part("valueFrom", &ENV_SOURCE)]);
 static ENV_SOURCE: Type = Type::of(&[
     whole("configMapKeyRef"),
@@ -396,15 +396,15 @@ mod tests {
     }
 
     fn walk(type_: &Type, schema: &Value, definitions: &Map<String, Value>, path: &str) {
-        let schema = resolved(schema, definitions);
+        let schema = resolve(schema, definitions);
         for field in type_.fields {
             let path = format!("{path}.{}", field.name);
             let found = schema.pointer(&format!("/properties/{}", field.name));
-            let found = resolved(
+            let found = resolve(
                 found.unwrap_or_else(|| panic!("{path} does not exist")),
                 definitions,
             );
-            let inside = resolved(found.get("items").unwrap_or(found), definitions);
+            let inside = resolve(found.get("items").unwrap_or(found), definitions);
             if let List::Keyed(keys) = field.list {
                 for (key, _) in keys {
                     assert!(
@@ -417,7 +417,7 @@ mod tests {
         }
     }
 
-    fn resolved<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> &'a Value {
+    fn resolve<'a>(schema: &'a Value, definitions: &'a Map<String, Value>) -> &'a Value {
         let reference = schema
             .get("$ref")
             .or_else(|| schema.pointer("/allOf/0/$ref"))

@@ -28,7 +28,7 @@ pub(super) type KeyField<'a> = (&'a str, Option<Value>);
 
 /// The parts of a value that can have owners of their own.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Parts<'a> {
+pub(super) enum ValueParts<'a> {
     /// The value as a whole.
     Whole,
     /// Each field of the object.
@@ -80,12 +80,12 @@ impl<'a> MergeSchema<'a> {
     }
 
     /// Returns the parts of `value` at this place that can have owners.
-    pub(super) fn parts(self, value: &Value) -> Parts<'a> {
+    pub(super) fn parts(self, value: &Value) -> ValueParts<'a> {
         match value {
-            Value::Object(_) if self.is_whole() => Parts::Whole,
-            Value::Object(_) => Parts::Fields,
+            Value::Object(_) if self.is_whole() => ValueParts::Whole,
+            Value::Object(_) => ValueParts::Fields,
             Value::Array(_) => self.list(),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Parts::Whole,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => ValueParts::Whole,
         }
     }
 
@@ -107,12 +107,12 @@ impl<'a> MergeSchema<'a> {
         }
     }
 
-    fn list(self) -> Parts<'a> {
+    fn list(self) -> ValueParts<'a> {
         match self {
             Self::Field(field) => match field.list {
-                List::Whole => Parts::Whole,
-                List::Values => Parts::Values,
-                List::Keyed(keys) => Parts::Keyed(
+                List::Whole => ValueParts::Whole,
+                List::Values => ValueParts::Values,
+                List::Keyed(keys) => ValueParts::Keyed(
                     keys.iter()
                         .map(|(key, default)| (*key, default.map(Value::from)))
                         .collect(),
@@ -120,12 +120,12 @@ impl<'a> MergeSchema<'a> {
             },
             Self::Root(schema) | Self::Defined(schema) => {
                 match text(schema, "x-kubernetes-list-type") {
-                    Some("set") => Parts::Values,
-                    Some("map") => Parts::Keyed(defined_keys(schema)),
-                    _ => Parts::Whole,
+                    Some("set") => ValueParts::Values,
+                    Some("map") => ValueParts::Keyed(defined_keys(schema)),
+                    _ => ValueParts::Whole,
                 }
             }
-            Self::Item(_) | Self::Free => Parts::Whole,
+            Self::Item(_) | Self::Free => ValueParts::Whole,
         }
     }
 }

@@ -225,7 +225,7 @@ fn merge_items(
         let key = list.key_of(&item);
         if !replaced && key.as_ref().is_none_or(|key| !deleted.contains(key)) {
             places.entry(key).or_insert(items.len());
-            items.push(existing_item((place, item)));
+            items.push(existing_item(place, item));
         }
     }
     for patch in list
@@ -271,7 +271,7 @@ fn merge_values(
     let mut items: Vec<_> = std::mem::take(original)
         .into_iter()
         .enumerate()
-        .map(existing_item)
+        .map(|(place, item)| existing_item(place, item))
         .collect();
     let mut known: HashSet<_> = items.iter().map(|item| item.item.to_string()).collect();
     for value in patch {
@@ -292,7 +292,7 @@ fn merge_values(
     Ok(())
 }
 
-fn existing_item((place, item): (usize, Value)) -> OrderedItem<Value> {
+fn existing_item(place: usize, item: Value) -> OrderedItem<Value> {
     OrderedItem {
         item,
         stood: Some(place),

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::patch::target::Target;
 
-fn merged(kind: &str, current: &Value, patch: &Value) -> Result<Value, PatchError> {
+fn merge(kind: &str, current: &Value, patch: &Value) -> Result<Value, PatchError> {
     let group = if kind == "Deployment" { "apps" } else { "" };
     apply(
         current,
@@ -26,7 +26,7 @@ fn pod(spec: Value) -> Value {
 /// Checks cases of (description, current spec, patch of the spec, expected spec).
 fn check_pods(cases: impl IntoIterator<Item = (&'static str, Value, Value, Value)>) {
     for (what, current, patch, expected) in cases {
-        let result = merged("Pod", &pod(current), &pod(patch));
+        let result = merge("Pod", &pod(current), &pod(patch));
         assert_eq!(
             result.map(|v| v.to_string()),
             Ok(pod(expected).to_string()),
@@ -146,7 +146,7 @@ fn lists_of_values_are_sets() {
         ),
         (json!({"finalizers": null}), json!(null)),
     ] {
-        let result = merged(
+        let result = merge(
             "Pod",
             &metadata(json!(["a", "b"])),
             &json!({ "metadata": patch }),
@@ -197,7 +197,7 @@ fn other_kinds_have_keys_too() {
         ),
     ] {
         assert_eq!(
-            merged(kind, &current, &patch),
+            merge(kind, &current, &patch),
             Ok(expected),
             "{kind} {patch}"
         );
@@ -222,7 +222,7 @@ fn what_makes_no_sense_is_refused() {
         pod(json!({"volumes": [{"name": "v", "$retainKeys": 1}]})),
         pod(json!({"volumes": [{"name": "v", "$retainKeys": ["name"], "emptyDir": {}}]})),
     ];
-    let refusals = patches.map(|patch| match merged("Pod", &current, &patch) {
+    let refusals = patches.map(|patch| match merge("Pod", &current, &patch) {
         Err(PatchError::BadRequest(why)) => why,
         other => panic!("{patch}: {other:?}"),
     });

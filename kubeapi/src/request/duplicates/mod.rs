@@ -87,7 +87,7 @@ impl DuplicateFields<'_> {
     }
 
     /// Joins the messages into the text of an error.
-    pub fn refused(self, told: &[String]) -> String {
+    pub fn into_refusal(self, told: &[String]) -> String {
         let is_line = |text: &&String| text.starts_with("line ");
         let lines: Vec<_> = told
             .iter()
@@ -280,7 +280,7 @@ mod tests {
         let yaml = DuplicateFields::Yaml(b"a: 1\nx: 1\na: 2\nb:\n- c: 1\n  c: 2\n");
         let told = yaml.messages_with_unknown(&["x".to_owned()]);
         assert_eq!(
-            yaml.refused(&told),
+            yaml.into_refusal(&told),
             "yaml: unmarshal errors:\n  line 3: key \"a\" already set in map\n  line 6: key \"c\" already set in map, unknown field \"x\""
         );
     }

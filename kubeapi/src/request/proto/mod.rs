@@ -33,7 +33,7 @@ const MAGIC: &[u8] = b"k8s\0";
 /// The object of a body, as its JSON would be.
 pub(crate) fn decode(body: &[u8]) -> Result<Value, Error> {
     let envelope = Envelope::read(body.strip_prefix(MAGIC).ok_or(Error::Magic)?)?;
-    let schema = Schema::published()?;
+    let schema = Schema::published_schema()?;
     let kind = schema
         .kind(envelope.api_version, envelope.kind)
         .ok_or_else(|| Error::Kind {
@@ -59,11 +59,11 @@ impl<'a> Envelope<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, Error> {
         let mut envelope = Self::default();
         for field in Fields::of(bytes) {
-            let (number, value) = field.map_err(damaged)?;
+            let (number, value) = field.map_err(damage_error)?;
             match number {
-                1 => envelope.type_meta(value).map_err(damaged)?,
-                2 => envelope.raw = value.bytes().map_err(damaged)?,
-                3 | 4 => match value.text().map_err(damaged)? {
+                1 => envelope.type_meta(value).map_err(damage_error)?,
+                2 => envelope.raw = value.bytes().map_err(damage_error)?,
+                3 | 4 => match value.text().map_err(damage_error)? {
                     // clients leave both empty
                     "" | MEDIA_TYPE => {}
                     found => {
@@ -90,7 +90,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-fn damaged(fault: Fault) -> Error {
+fn damage_error(fault: Fault) -> Error {
     Error::Damaged {
         at: "the envelope".into(),
         fault,

@@ -46,7 +46,7 @@ impl Decoder {
         let message = self.schema.message(id);
         self.depth += 1;
         if self.depth > DEPTH {
-            return Err(damaged(message, Fault::TooDeep));
+            return Err(damage_error(message, Fault::TooDeep));
         }
         for (field, slot) in message.fields.iter().zip(self.slots(message, parts)?) {
             if let (Shape::Inline, Type::Message(inner)) = (field.shape, field.of) {
@@ -100,7 +100,7 @@ impl Decoder {
     ) -> Result<Vec<FieldValues<'a>>, Error> {
         let mut slots = vec![FieldValues::default(); message.fields.len()];
         for item in parts.iter().flat_map(|part| Fields::of(part)) {
-            let (number, raw) = item.map_err(|fault| damaged(message, fault))?;
+            let (number, raw) = item.map_err(|fault| damage_error(message, fault))?;
             let known = message
                 .fields
                 .iter()
@@ -131,7 +131,7 @@ impl Decoder {
                 self.count(at.message)?;
                 slot.values.push(value);
             }
-            (Shape::List, Type::Scalar(scalar)) => match scalar.packed(raw) {
+            (Shape::List, Type::Scalar(scalar)) => match scalar.packed_values(raw) {
                 Some(packed) => {
                     for raw in packed {
                         let value = at.check(raw.and_then(|raw| scalar.read(raw)))?;
@@ -209,7 +209,7 @@ impl Decoder {
     fn count(&mut self, message: &Message) -> Result<(), Error> {
         self.values += 1;
         if self.values > VALUES {
-            Err(damaged(message, Fault::TooMany))
+            Err(damage_error(message, Fault::TooMany))
         } else {
             Ok(())
         }
@@ -232,7 +232,7 @@ impl FieldRef {
     }
 }
 
-fn damaged(message: &Message, fault: Fault) -> Error {
+fn damage_error(message: &Message, fault: Fault) -> Error {
     Error::Damaged {
         at: message.name.into(),
         fault,

@@ -93,7 +93,7 @@ impl Scalar {
     }
 
     /// Returns the values of a packed list; `None` where `raw` is a single value.
-    pub(super) fn packed(self, raw: Raw<'_>) -> Option<Packed<'_>> {
+    pub(super) fn packed_values(self, raw: Raw<'_>) -> Option<Packed<'_>> {
         match (self, raw) {
             (Self::Bool | Self::Int32 | Self::Int64, Raw::Bytes(rest)) => Some(Packed { rest }),
             _ => None,

@@ -169,7 +169,7 @@ pub(super) enum Type {
 
 impl Schema {
     /// The published API's, parsed on first use: most processes never see a protobuf body.
-    pub(super) fn published() -> Result<&'static Self, Error> {
+    pub(super) fn published_schema() -> Result<&'static Self, Error> {
         static PUBLISHED: LazyLock<Result<Schema, &'static str>> =
             LazyLock::new(|| Schema::parse(TABLES));
         PUBLISHED.as_ref().map_err(|line| Error::Schema { line })

@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
         let number = number.ok_or(Fault::Tag(tag))?;
         let value = match tag & 7 {
             0 => Raw::Varint(varint(&mut self.rest)?),
-            1 => Raw::Fixed64(u64::from_le_bytes(self.fixed()?)),
+            1 => Raw::Fixed64(u64::from_le_bytes(self.read_array()?)),
             2 => {
                 let length = varint(&mut self.rest)?;
                 let length = usize::try_from(length).map_err(|_| Fault::Truncated)?;
@@ -79,7 +79,7 @@ impl<'a> Fields<'a> {
                 Raw::Bytes(value)
             }
             5 => {
-                self.fixed::<4>()?;
+                self.read_array::<4>()?;
                 Raw::Fixed32
             }
             _ => return Err(Fault::Tag(tag)),
@@ -87,7 +87,7 @@ impl<'a> Fields<'a> {
         Ok((number, value))
     }
 
-    fn fixed<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+    fn read_array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
         let (value, rest) = self.rest.split_first_chunk().ok_or(Fault::Truncated)?;
         self.rest = rest;
         Ok(*value)

@@ -127,7 +127,7 @@ impl Findings {
     fn unknown(&mut self, path: &str, name: &str) {
         // one is told in any case: it says that there are unknown fields
         if self.unknown.is_empty() || self.bytes < MAX_FINDINGS_BYTES {
-            let unknown = joined(path, name);
+            let unknown = join(path, name);
             self.bytes += unknown.len();
             self.unknown.push(unknown);
         }
@@ -145,7 +145,7 @@ impl Findings {
             Value::Number(number) if expected.starts_with("int") => format!("number {number}"),
             Value::Number(_) => "number".to_owned(),
             Value::String(text) if matches!(expected, "RFC 3339 time" | "quantity") => {
-                format!("string {}", json!(shortened(text)))
+                format!("string {}", json!(shorten(text)))
             }
             Value::String(_) => "string".to_owned(),
             Value::Array(_) => "array".to_owned(),
@@ -160,7 +160,7 @@ impl Findings {
 }
 
 /// Truncates a value for a message.
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     const MAX_SHOWN_CHARACTERS: usize = 40;
     if text.chars().count() <= MAX_SHOWN_CHARACTERS {
         text.to_owned()
@@ -172,7 +172,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-fn joined(path: &str, name: &str) -> String {
+fn join(path: &str, name: &str) -> String {
     let mut path = path.to_owned();
     push_field(&mut path, name);
     path
@@ -186,7 +186,7 @@ fn push_field(path: &mut String, name: &str) {
 }
 
 /// Returns the schema of a field, for the check and for pruning alike.
-pub(super) fn known<'a>(
+pub(super) fn known_fields<'a>(
     fields: &'a std::collections::BTreeMap<Box<str>, usize>,
     others: &AdditionalFields,
     map: &'a mut Map<String, Value>,

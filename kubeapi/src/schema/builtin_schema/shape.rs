@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{AdditionalFields, Node, Scalar, Schema, Type, check::known};
+use super::{AdditionalFields, Node, Scalar, Schema, Type, check::known_fields};
 use crate::object::quantity::canonical;
 
 impl Schema {
@@ -22,7 +22,7 @@ impl Schema {
                     let node = fields.get(name.as_str()).or(rest);
                     !value.is_null() || node.is_none_or(|node| self.takes_null(*node))
                 });
-                for (node, value) in known(fields, others, map) {
+                for (node, value) in known_fields(fields, others, map) {
                     self.normalise_at(node, value);
                 }
             }
@@ -65,7 +65,7 @@ impl Schema {
                 if matches!(others, AdditionalFields::Unknown) {
                     map.retain(|name, _| fields.contains_key(name.as_str()));
                 }
-                for (node, value) in known(fields, others, map) {
+                for (node, value) in known_fields(fields, others, map) {
                     self.prune_at(node, value);
                 }
             }

@@ -18,10 +18,10 @@ fn with_schema<T>(plural: &str, test: impl FnOnce(&Schema) -> T) -> T {
         .iter()
         .find(|kind| kind.plural == plural)
         .unwrap();
-    test(published(kind))
+    test(published_schema(kind))
 }
 
-fn published(kind: &Kind) -> &Schema {
+fn published_schema(kind: &Kind) -> &Schema {
     match kind.schema() {
         KindSchema::Published(schema) => schema,
         KindSchema::Defined(_) => panic!("{kind:?} is from a definition"),
@@ -31,13 +31,13 @@ fn published(kind: &Kind) -> &Schema {
 #[test]
 fn every_published_type_takes_an_empty_object() {
     for kind in Registry::builtin().kinds() {
-        let findings = published(kind).check(&json!({"metadata": {"name": "a"}}));
+        let findings = published_schema(kind).check(&json!({"metadata": {"name": "a"}}));
         assert!(
             findings.unknown.is_empty() && findings.mismatches.is_empty(),
             "{kind:?}: {findings:?}"
         );
         let findings =
-            published(kind).check(&json!({"metadata": {"labels": {"a": 1}}, "other": 1}));
+            published_schema(kind).check(&json!({"metadata": {"labels": {"a": 1}}, "other": 1}));
         assert_eq!(findings.unknown, ["other"], "{kind:?}");
         assert_eq!(findings.mismatches[0].path, "metadata.labels.a", "{kind:?}");
     }

@@ -12,7 +12,7 @@ use spdy::{
 };
 use tokio::{io::AsyncReadExt, time::timeout};
 
-use super::{backend::Backend, headers::returned, path::ProxyPath, tls};
+use super::{backend::Backend, headers::response_headers, path::ProxyPath, tls};
 use crate::{
     Body, NodeAnswer, NodeIo, NodeStreams,
     request::body::RequestBody,
@@ -175,7 +175,7 @@ pub(super) async fn answer(
     let held = (session, error, sender, slot);
     match client {
         Some(client) if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS => {
-            let headers = upgraded(answer.headers());
+            let headers = upgrade_headers(answer.headers());
             let pod = hyper::upgrade::on(answer);
             Ok(client.switch(headers, move |client| async move {
                 match pod.await {
@@ -187,7 +187,7 @@ pub(super) async fn answer(
         }
         _ => {
             let (mut head, body): (response::Parts, Incoming) = answer.into_parts();
-            head.headers = returned(&head, place);
+            head.headers = response_headers(&head, place);
             head.extensions.clear();
             let body = body.map_err(Into::into).map_frame(move |frame| {
                 // moved in here, all of it is dropped with the body
@@ -200,7 +200,7 @@ pub(super) async fn answer(
 }
 
 /// Returns the headers of a 101 response without hop-by-hop headers.
-fn upgraded(pod: &HeaderMap) -> HeaderMap {
+fn upgrade_headers(pod: &HeaderMap) -> HeaderMap {
     let mut headers = pod.clone();
     headers.remove("connection");
     headers

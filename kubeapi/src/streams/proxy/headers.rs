@@ -18,7 +18,7 @@ const HOP_BY_HOP_HEADERS: [HeaderName; 6] = [
 ];
 
 /// Returns the headers of the proxied request: the client's without hop-by-hop headers and credentials.
-pub(super) fn forwarded(client: &HeaderMap, place: &ProxyPath) -> HeaderMap {
+pub(super) fn request_headers(client: &HeaderMap, place: &ProxyPath) -> HeaderMap {
     let mut headers = client.clone();
     for name in HOP_BY_HOP_HEADERS {
         headers.remove(name);
@@ -42,7 +42,7 @@ pub(super) fn forwarded(client: &HeaderMap, place: &ProxyPath) -> HeaderMap {
 }
 
 /// Returns the backend's response as it is sent to the client.
-pub(super) fn returned(head: &http::response::Parts, place: &ProxyPath) -> HeaderMap {
+pub(super) fn response_headers(head: &http::response::Parts, place: &ProxyPath) -> HeaderMap {
     let mut headers = head.headers.clone();
     for name in HOP_BY_HOP_HEADERS {
         headers.remove(name);
@@ -82,7 +82,7 @@ mod tests {
             client.insert(name, HeaderValue::from_static(value));
         }
         let place = ProxyPath::of(&"/api/v1/nodes/n/proxy/pods".parse().unwrap(), false);
-        let headers = forwarded(&client, &place);
+        let headers = request_headers(&client, &place);
         let mut names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
         assert_eq!(

@@ -20,7 +20,7 @@ use http::{
 
 use serde_json::Map;
 
-use self::{backend::Backend, headers::forwarded, name::Name, path::ProxyPath};
+use self::{backend::Backend, headers::request_headers, name::Name, path::ProxyPath};
 use super::{audit, pod::Pod, request::StreamRequest};
 use crate::{
     Body,
@@ -37,7 +37,7 @@ pub(super) async fn answer(
     let place = ProxyPath::of(&wanted.parts.uri, wanted.call.target.kind.namespaced);
     let is_read = [Method::GET, Method::HEAD].contains(&wanted.parts.method);
     if place.path.is_empty() && is_read && !wanted.parts.headers.contains_key(UPGRADE) {
-        return moved(&place);
+        return redirect(&place);
     }
     let name = Name::parse(&wanted.call.target.name)?;
     let target = Target {
@@ -72,12 +72,12 @@ pub(super) async fn answer(
     let StreamRequest {
         streams, mut parts, ..
     } = wanted;
-    let headers = forwarded(&parts.headers, &place);
+    let headers = request_headers(&parts.headers, &place);
     dial::answer(streams, &backend, (&mut parts, headers, body), &place, slot).await
 }
 
 /// Redirects (301) to the same path with a slash, so that relative links in pages work.
-fn moved(place: &ProxyPath) -> Result<Response<Body>, StatusError> {
+fn redirect(place: &ProxyPath) -> Result<Response<Body>, StatusError> {
     let mut answer = Response::new(Body::default());
     *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
     let location = HeaderValue::from_str(&format!("{}/{}", place.prefix, place.query));

@@ -4,7 +4,7 @@ use http::{HeaderMap, Method, Response, header};
 use serde_json::Value;
 
 use super::{
-    headers::{forwarded, returned},
+    headers::{request_headers, response_headers},
     name::Name,
     path::ProxyPath,
 };
@@ -59,7 +59,7 @@ pub(super) async fn answer(
     let StreamRequest {
         streams, mut parts, ..
     } = wanted;
-    let mut headers = forwarded(&parts.headers, place);
+    let mut headers = request_headers(&parts.headers, place);
     if is_upgrade {
         for wanted in [header::CONNECTION, header::UPGRADE] {
             if let Some(value) = parts.headers.get(&wanted) {
@@ -75,8 +75,8 @@ pub(super) async fn answer(
     match node::send_request(streams, &target.name, request).await? {
         NodeAnswer::Response(answer) => {
             let (mut head, body) = answer.into_parts();
-            head.headers = returned(&head, place);
-            Ok(Response::from_parts(head, node::held(body, slot)))
+            head.headers = response_headers(&head, place);
+            Ok(Response::from_parts(head, node::hold_slot(body, slot)))
         }
         NodeAnswer::Upgraded(head, io) => {
             let mut headers = HeaderMap::new();

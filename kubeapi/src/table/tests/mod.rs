@@ -13,7 +13,7 @@ fn now() -> Timestamp {
 }
 
 /// Returns the visible part of the table: the columns (those of `-o wide` in brackets) and the cells.
-fn printed(table: &Value) -> String {
+fn print_table(table: &Value) -> String {
     let column = |column: &Value| {
         let name = column["name"].as_str().unwrap();
         if column["priority"] == 0 {
@@ -51,7 +51,7 @@ fn print(plural: &str, objects: &[Value]) -> String {
         .iter()
         .find(|kind| kind.plural == plural)
         .unwrap();
-    printed(&table(
+    print_table(&table(
         kind,
         objects,
         json!({}),
@@ -78,7 +78,7 @@ fn running() -> Value {
 }
 
 /// Returns the state of a container that succeeded after one restart.
-fn done() -> Value {
+fn succeeded_state() -> Value {
     json!({"name": "b", "ready": false, "restartCount": 1, "state": {"terminated": {"reason": "Completed"}},
         "lastState": {"terminated": {"finishedAt": "2025-06-01T11:59:00Z"}}})
 }
@@ -95,7 +95,7 @@ fn with_containers(name: &str, phase: &str, statuses: Value) -> Value {
     )
 }
 
-fn deleted(mut pod: Value) -> Value {
+fn delete(mut pod: Value) -> Value {
     pod["metadata"]["deletionTimestamp"] = json!("2025-06-01T12:00:00Z");
     pod
 }
@@ -106,7 +106,7 @@ fn pods() {
         "containerStatuses": [running()]});
     let gate = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"});
     let two = json!({"containers": [{"name": "a"}, {"name": "b"}]});
-    let half = json!({"phase": "Running", "containerStatuses": [done(), running()]});
+    let half = json!({"phase": "Running", "containerStatuses": [succeeded_state(), running()]});
     let ended = |state: Value| json!([{"name": "a", "state": {"terminated": state}}]);
     let report = print(
         "pods",
@@ -118,7 +118,7 @@ fn pods() {
             ),
             pod("running", one(), addresses),
             with_containers("pulling", "Pending", json!([waiting("ImagePullBackOff")])),
-            with_containers("succeeded", "Succeeded", json!([done()])),
+            with_containers("succeeded", "Succeeded", json!([succeeded_state()])),
             with_containers("killed", "Failed", ended(json!({"signal": 9}))),
             with_containers("exited", "Failed", ended(json!({"exitCode": 3}))),
             pod(
@@ -132,13 +132,17 @@ fn pods() {
                 one(),
                 json!({"phase": "Pending", "conditions": [gate]}),
             ),
-            deleted(with_containers(
+            delete(with_containers(
                 "terminating",
                 "Running",
                 json!([running()]),
             )),
-            deleted(with_containers("ended", "Succeeded", json!([done()]))),
-            deleted(pod(
+            delete(with_containers(
+                "ended",
+                "Succeeded",
+                json!([succeeded_state()]),
+            )),
+            delete(pod(
                 "lost",
                 one(),
                 json!({"phase": "Running", "reason": "NodeLost"}),
@@ -156,7 +160,7 @@ fn pods_with_init_containers() {
     let sidecar = json!({"name": "s", "started": true, "ready": true, "restartCount": 2, "state": {"running": {}}});
     let through = json!({"name": "i", "restartCount": 5, "state": {"terminated": {"exitCode": 0}}});
     let running = json!({"phase": "Running", "initContainerStatuses": [through, sidecar],
-        "containerStatuses": [running(), done()],
+        "containerStatuses": [running(), succeeded_state()],
         "conditions": [{"type": "Ready", "status": "True"}, {"type": "x", "status": "True"}]});
     let initialised = json!({"phase": "Running", "initContainerStatuses": [waiting("Restarting")],
         "containerStatuses": [waiting("CrashLoopBackOff")], "conditions": [{"type": "Initialized", "status": "True"}]});
@@ -334,7 +338,7 @@ fn kinds_from_definitions_have_their_own_columns() {
     ];
     let print = |version| {
         let kind = registry.find("example.com", version, "widgets").unwrap();
-        printed(&table(
+        print_table(&table(
             kind,
             &objects,
             json!({}),

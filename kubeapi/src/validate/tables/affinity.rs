@@ -163,7 +163,7 @@ fn node_field(requirement: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// The keys of a selector of labels.
-fn selected(selector: &Value) -> HashSet<&str> {
+fn selected_keys(selector: &Value) -> HashSet<&str> {
     let of_labels = selector
         .get("matchLabels")
         .and_then(Value::as_object)
@@ -205,7 +205,7 @@ fn valid_keys(keys: &Place<'_>, causes: &mut Vec<Cause>) {
     for (index, key) in keys.list().iter().enumerate() {
         let key = keys.item(index, key);
         let faults = names::qualified_name(key.value.as_str().unwrap_or_default());
-        causes.extend(faults.iter().map(|why| key.refused(why)));
+        causes.extend(faults.iter().map(|why| key.refusal(why)));
     }
 }
 
@@ -221,12 +221,12 @@ fn spread_keys(constraint: &Place<'_>, causes: &mut Vec<Cause>) {
         ));
     }
     valid_keys(&keys, causes);
-    let selected = selected(constraint.get("labelSelector"));
+    let selected = selected_keys(constraint.get("labelSelector"));
     for (index, key) in keys.list().iter().enumerate() {
         if key.as_str().is_some_and(|key| selected.contains(key)) {
             causes.push(
                 keys.item(index, key)
-                    .refused("exists in both matchLabelKeys and labelSelector"),
+                    .refusal("exists in both matchLabelKeys and labelSelector"),
             );
         }
     }
@@ -248,7 +248,7 @@ fn min_domains(constraint: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Checks that no two constraints are about the same topology and action.
-pub fn repeated(list: &Place<'_>, causes: &mut Vec<Cause>) {
+pub fn check_repeated(list: &Place<'_>, causes: &mut Vec<Cause>) {
     let pair = |item: &Value| {
         format!(
             "{{{}, {}}}",

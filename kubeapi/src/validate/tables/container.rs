@@ -58,7 +58,7 @@ static NO_SIDECAR: &[Row] = &[
 /// `ephemeralContainers[*]`.
 pub static EPHEMERAL: &[Row] = &[
     row("", Table(COMMON)),
-    row("image", Check(trimmed)),
+    row("image", Check(check_trimmed)),
     row("ports", Absent(OF_EPHEMERAL)),
     row("resources", Check(no_resources)),
     row("livenessProbe", Absent(OF_EPHEMERAL)),
@@ -104,19 +104,19 @@ static PORT: &[Row] = &[
 ];
 
 /// Checks the image's name in pods; templates may have others.
-pub static IMAGE: &[Row] = &[row("image", Check(trimmed))];
+pub static IMAGE: &[Row] = &[row("image", Check(check_trimmed))];
 
 /// Checks a number that is not 0.
 fn port_number(port: &Place<'_>, causes: &mut Vec<Cause>) {
     let number = port.value.as_i64().unwrap_or_default();
     if number != 0 && !(1..=LAST_PORT).contains(&number) {
-        causes.push(port.refused(&range(1, LAST_PORT)));
+        causes.push(port.refusal(&range(1, LAST_PORT)));
     }
 }
 
-fn trimmed(image: &Place<'_>, causes: &mut Vec<Cause>) {
+fn check_trimmed(image: &Place<'_>, causes: &mut Vec<Cause>) {
     if image.value.as_str().is_some_and(|text| text.trim() != text) {
-        causes.push(image.refused("must not have leading or trailing whitespace"));
+        causes.push(image.refusal("must not have leading or trailing whitespace"));
     }
 }
 

@@ -94,7 +94,7 @@ pub static SPEC: &[Row] = &[
     row("schedulingGates[*].name>", Always(names::qualified_name)),
     row("schedulingGates", Check(gates)),
     row("topologySpreadConstraints[*]", Table(affinity::SPREAD)),
-    row("topologySpreadConstraints", Check(affinity::repeated)),
+    row("topologySpreadConstraints", Check(affinity::check_repeated)),
     row("", Check(super::windows::host_process)),
     row("", Check(security::host_users)),
     row("serviceAccountName", Format(names::dns_subdomain)),
@@ -222,7 +222,7 @@ fn one_claim(claim: &Place<'_>, causes: &mut Vec<Cause>) {
         (false, false) => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
         _ => return,
     };
-    causes.push(claim.refused(why));
+    causes.push(claim.refusal(why));
 }
 
 fn gates(list: &Place<'_>, causes: &mut Vec<Cause>) {

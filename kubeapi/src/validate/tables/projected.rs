@@ -105,7 +105,7 @@ fn token(token: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn bundle(bundle: &Place<'_>, causes: &mut Vec<Cause>) {
     match (bundle.has("name"), bundle.has("signerName")) {
-        (true, true) => causes.push(bundle.refused("only one of name and signerName may be used")),
+        (true, true) => causes.push(bundle.refusal("only one of name and signerName may be used")),
         (false, false) => {
             causes.push(Cause::required(
                 bundle.path(),

@@ -60,7 +60,7 @@ pub fn requirements(place: &Place<'_>, causes: &mut Vec<Cause>) {
         let entry = requests.entry(name, amount);
         container_name(&entry, name, causes);
         quantity(&entry, name, causes);
-        not_above(&requests, (name, amount), &limits, causes);
+        not_above(&requests, name, amount, &limits, causes);
         whole_pages(&entry, name, causes);
     }
     let uses = |wanted: fn(&str) -> bool| {
@@ -101,7 +101,8 @@ pub fn overhead(place: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn not_above(
     requests: &Place<'_>,
-    (name, amount): (&str, &Value),
+    name: &str,
+    amount: &Value,
     limits: &Place<'_>,
     causes: &mut Vec<Cause>,
 ) {
@@ -114,7 +115,7 @@ fn not_above(
         }
         return;
     };
-    let (wanted, allowed) = (parsed(amount), parsed(limit));
+    let (wanted, allowed) = (parse_quantity(amount), parse_quantity(limit));
     let how = if wanted != allowed && !may_be_overcommitted(name) {
         "equal to"
     } else if wanted > allowed {
@@ -122,20 +123,20 @@ fn not_above(
     } else {
         return;
     };
-    let why = format!("must be {how} {name} limit of {}", written(limit));
+    let why = format!("must be {how} {name} limit of {}", format_quantity(limit));
     causes.push(Cause::invalid(
         requests.path(),
-        &written(amount).into(),
+        &format_quantity(amount).into(),
         &why,
     ));
 }
 
 /// Checks that the amount of a resource is not negative, and whole if it is counted.
 pub fn quantity(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
-    let Some(amount) = parsed(place.value) else {
+    let Some(amount) = parse_quantity(place.value) else {
         return;
     };
-    let text = Value::from(written(place.value));
+    let text = Value::from(format_quantity(place.value));
     if amount.is_negative() {
         causes.push(Cause::invalid(place.path(), &text, NEGATIVE));
     }
@@ -153,17 +154,17 @@ fn whole_pages(place: &Place<'_>, name: &str, causes: &mut Vec<Cause>) {
     else {
         return;
     };
-    let amount = parsed(place.value)
+    let amount = parse_quantity(place.value)
         .and_then(Quantity::as_whole)
         .unwrap_or_default();
     if size <= 0 || amount % size != 0 {
         let why = format!(
             "{} is not positive integer multiple of {name}",
-            written(place.value)
+            format_quantity(place.value)
         );
         causes.push(Cause::invalid(
             place.path(),
-            &written(place.value).into(),
+            &format_quantity(place.value).into(),
             &why,
         ));
     }
@@ -238,12 +239,12 @@ pub fn is_quota_resource(name: &str) -> bool {
     is_standard(name)
 }
 
-fn parsed(value: &Value) -> Option<Quantity> {
+fn parse_quantity(value: &Value) -> Option<Quantity> {
     value.as_str().and_then(Quantity::parse)
 }
 
 /// The quantity as Kubernetes writes it.
-pub fn written(value: &Value) -> String {
+pub fn format_quantity(value: &Value) -> String {
     let text = value.as_str().unwrap_or_default();
     canonical(text).unwrap_or_else(|| text.to_owned())
 }
@@ -278,7 +279,7 @@ fn claims(place: &Place<'_>, causes: &mut Vec<Cause>) {
             let list = if known.is_empty() {
                 " which is empty".to_owned()
             } else {
-                named(names.clone())
+                format_names(names.clone())
             };
             let mut cause = Cause::not_found(claim.path(), name);
             cause.message.push_str(&format!(
@@ -290,7 +291,7 @@ fn claims(place: &Place<'_>, causes: &mut Vec<Cause>) {
 }
 
 /// Lists the names of claims for a message, as many as fit.
-fn named<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn format_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const MAX_NAMES: usize = 100;
     let mut names = names.fuse();
     let shown: Vec<_> = names.by_ref().take(MAX_NAMES).collect();
@@ -323,8 +324,11 @@ pub fn of_pod(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     let mut sums = Map::new();
     for container in spec.items("containers") {
         for (name, amount) in of(container, "requests") {
-            let sum = sums.get(&name).and_then(parsed).unwrap_or(Quantity::ZERO);
-            let total = sum.plus(parsed(&amount).unwrap_or(Quantity::ZERO));
+            let sum = sums
+                .get(&name)
+                .and_then(parse_quantity)
+                .unwrap_or(Quantity::ZERO);
+            let total = sum.plus(parse_quantity(&amount).unwrap_or(Quantity::ZERO));
             sums.insert(
                 name,
                 total
@@ -337,13 +341,13 @@ pub fn of_pod(spec: &Place<'_>, causes: &mut Vec<Cause>) {
         let Some(of_pod) = requests.get(name) else {
             continue;
         };
-        if parsed(sum) > parsed(of_pod) {
+        if parse_quantity(sum) > parse_quantity(of_pod) {
             let field = resources.field(&format!("requests[{name}]"));
             let why = format!(
                 "must be greater than or equal to aggregate container requests of {}",
-                written(sum)
+                format_quantity(sum)
             );
-            causes.push(Cause::invalid(field, &written(of_pod).into(), &why));
+            causes.push(Cause::invalid(field, &format_quantity(of_pod).into(), &why));
         }
     }
     for (index, container) in spec.items("containers").iter().enumerate() {
@@ -351,13 +355,13 @@ pub fn of_pod(spec: &Place<'_>, causes: &mut Vec<Cause>) {
             let Some(of_pod) = limits.get(&name) else {
                 continue;
             };
-            if parsed(&limit) > parsed(of_pod) {
+            if parse_quantity(&limit) > parse_quantity(of_pod) {
                 let field = resources.field(&format!("containers[{index}][{name}].limits"));
                 let why = format!(
                     "must be less than or equal to pod limits of {}",
-                    written(of_pod)
+                    format_quantity(of_pod)
                 );
-                causes.push(Cause::invalid(field, &written(&limit).into(), &why));
+                causes.push(Cause::invalid(field, &format_quantity(&limit).into(), &why));
             }
         }
     }

@@ -39,7 +39,7 @@ pub static CONTAINER: &[Row] = &[
     row("runAsUser", Between(0, LAST_ID)),
     row("runAsGroup", Between(0, LAST_ID)),
     row("procMount", OneOf(&["Default", "Unmasked"])),
-    row("procMount", Check(unmasked)),
+    row("procMount", Check(check_unmasked)),
     row("seccompProfile?", Check(seccomp)),
     row("", Check(escalation)),
     row("windowsOptions?", Table(WINDOWS)),
@@ -183,14 +183,14 @@ fn app_armor(profile: &Place<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn unmasked(kind: &Place<'_>, causes: &mut Vec<Cause>) {
+fn check_unmasked(kind: &Place<'_>, causes: &mut Vec<Cause>) {
     let has_users = kind
         .nearest("spec")
         .get("hostUsers")
         .and_then(serde_json::Value::as_bool)
         == Some(false);
     if kind.value == "Unmasked" && !has_users {
-        causes.push(kind.refused("`hostUsers` must be false to use `Unmasked`"));
+        causes.push(kind.refusal("`hostUsers` must be false to use `Unmasked`"));
     }
 }
 
@@ -200,7 +200,7 @@ fn escalation(context: &Place<'_>, causes: &mut Vec<Cause>) {
     }
     if context.is("privileged") {
         causes
-            .push(context.refused(
+            .push(context.refusal(
                 "cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
             ));
     }
@@ -212,7 +212,7 @@ fn escalation(context: &Place<'_>, causes: &mut Vec<Cause>) {
     {
         let why =
             "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-        causes.push(context.refused(why));
+        causes.push(context.refusal(why));
     }
 }
 

@@ -11,7 +11,7 @@ pub fn signer_name(place: &Place<'_>, causes: &mut Vec<Cause>) {
     let parts: Vec<_> = name.split('/').collect();
     let &[domain, path] = parts.as_slice() else {
         let why = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        return causes.push(place.refused(why));
+        return causes.push(place.refusal(why));
     };
     let labels = domain
         .split('.')

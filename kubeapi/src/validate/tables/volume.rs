@@ -12,7 +12,7 @@ use crate::{
                 self, Always, Check, Choice, Format, Limited, MaxBytes, Name, OneOf, Present,
                 Required, Table, Union as OneMember,
             },
-            Union, member, renamed, row,
+            Union, member, rename, row,
         },
         formats,
         place::Place,
@@ -54,7 +54,7 @@ static MEMBERS: &[Member] = &[
             row("directory", Format(formats::relative_path)),
         ],
     ),
-    renamed(
+    rename(
         "gcePersistentDisk",
         ["gcePersistentDisk", "persistentDisk"],
         GCE,
@@ -81,9 +81,9 @@ static MEMBERS: &[Member] = &[
             row("secretRef?.name", Required("")),
         ],
     ),
-    renamed("cephfs", ["cephFS", "cephfs"], CEPHFS),
+    rename("cephfs", ["cephFS", "cephfs"], CEPHFS),
     member("quobyte", QUOBYTE),
-    renamed(
+    rename(
         "downwardAPI",
         ["downwarAPI", "downwardAPI"],
         &[row("defaultMode", MODE), row("items>[-]", Table(env::FILE))],
@@ -394,7 +394,7 @@ fn chap_secret(source: &Place<'_>, causes: &mut Vec<Cause>) {
 
 fn initiator(name: &Place<'_>, causes: &mut Vec<Cause>) {
     if let Some(text) = name.value.as_str() {
-        causes.extend(iqn(text).iter().map(|why| name.refused(why)));
+        causes.extend(iqn(text).iter().map(|why| name.refusal(why)));
     }
 }
 

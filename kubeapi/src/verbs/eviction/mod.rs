@@ -32,7 +32,8 @@ const ATTEMPTS: usize = 20;
 pub(crate) async fn evict(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let (eviction, warnings) = decode_body(
         &request_type::EVICTION,
-        (&call.headers, &call.body),
+        &call.headers,
+        &call.body,
         &call.query,
     )?;
     if text_or_empty(&eviction, "/metadata/name") != call.target.name {
@@ -128,7 +129,7 @@ async fn take_from_budget(api: &Api, call: &Call, pod: &Value) -> Result<(), Sta
         if !budget::counts(&name, &budget, pod)? || call.query.dry_run() {
             return Ok(());
         }
-        let taken = budget::taken(budget, &call.target.name, &now());
+        let taken = budget::add_disrupted(budget, &call.target.name, &now());
         let target = Target {
             kind: kind.clone(),
             namespace: namespace.clone(),
@@ -139,7 +140,8 @@ async fn take_from_budget(api: &Api, call: &Call, pod: &Value) -> Result<(), Sta
         match store(
             api,
             &target,
-            (Expect::Revision(stored.revision), None),
+            Expect::Revision(stored.revision),
+            None,
             Some(taken),
         )
         .await

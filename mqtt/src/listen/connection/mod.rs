@@ -34,7 +34,8 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Serves a connection until it ends. `certificate` is the name in a verified client certificate.
 pub(super) async fn run(
     context: &ConnectionContext,
-    (id, from): (u64, From),
+    id: u64,
+    from: From,
     certificate: Option<Arc<str>>,
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
@@ -50,8 +51,8 @@ pub(super) async fn run(
         ask: *READ.start(),
     };
     let first = tokio::select! {
-        // Cancel-safe: a client that has not identified itself loses nothing.
-        () = slot.evicted() => return,
+        // cancel-safe: a client that has not identified itself loses nothing.
+        () = slot.wait_evicted() => return,
         first = incoming.first(&outbox) => first,
     };
     let Some(first) = first else {
@@ -86,7 +87,7 @@ pub(super) async fn run(
                 (if reads_on { timeout(LINGER, &mut reading).await.ok() } else { None }, false)
             }
             ended = &mut reading => (Some(ended), true),
-            () = slot.evicted() => {
+            () = slot.wait_evicted() => {
                 let said = "limit of connections reached; this one was idle longest";
                 (Some(Err(Fault::new(Reason::QuotaExceeded, said))), true)
             }
@@ -271,9 +272,9 @@ async fn write(
         tokio::select! {
             sent = send(&mut writer, &bytes) => sent?,
             // Without this, a client that is cut off because it does not read could keep its connection by not reading.
-            () = lingered(outbox) => return Err(io::ErrorKind::TimedOut.into()),
+            () = wait_lingered(outbox) => return Err(io::ErrorKind::TimedOut.into()),
         }
-        if outbox.written(bytes.len())
+        if outbox.record_written(bytes.len())
             && context
                 .commands
                 .send(Command::Drained { connection: id })
@@ -287,7 +288,7 @@ async fn write(
 }
 
 /// Waits until the connection has been closing for longer than the limit.
-async fn lingered(outbox: &Outbox) {
+async fn wait_lingered(outbox: &Outbox) {
     outbox.closed().await;
     sleep(LINGER).await;
 }

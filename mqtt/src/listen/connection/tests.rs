@@ -46,7 +46,7 @@ async fn what_a_client_said_last_is_heard_though_nothing_can_be_written_to_it() 
     let (mut client, reader) = tokio::io::duplex(1024);
     let asked = Arc::<Notify>::default();
     let writer = Broken(asked.clone());
-    tokio::spawn(async move { run(&context, (1, from), None, reader, writer).await });
+    tokio::spawn(async move { run(&context, 1, from, None, reader, writer).await });
     client.write_all(CONNECT).await.unwrap();
     let Some(Command::Connect { outbox, .. }) = heard.recv().await else {
         panic!("no CONNECT")

@@ -36,7 +36,7 @@ fn will(flags: u8, topic: &str, payload: &str) -> Vec<u8> {
 
 pub(super) fn table() -> Vec<Row> {
     let mut rows = connecting();
-    rows.extend(malformed());
+    rows.extend(malformed_rows());
     rows.extend(sessions());
     rows.extend(publishing());
     rows.extend(subscribing());
@@ -80,7 +80,7 @@ fn connecting() -> Vec<Row> {
     ]
 }
 
-fn malformed() -> Vec<Row> {
+fn malformed_rows() -> Vec<Row> {
     let bad = |bytes: &[u8]| with_a(vec![Send(A, bytes.to_vec()), Closed(A)]);
     vec![
         ("MQTT-1.5.3-1", "a topic is UTF-8", bad(&packet(0x30, &[&[0, 1, 0xFF]]))),

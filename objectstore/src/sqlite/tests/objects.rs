@@ -138,7 +138,7 @@ async fn one_damaged_object_is_named_and_nothing_else_is_lost() {
         let key = pod("a", "p-4");
         // found before anybody asks
         assert_eq!(
-            store.damaged().now().keys().collect::<Vec<_>>(),
+            store.damaged_objects().now().keys().collect::<Vec<_>>(),
             [&key],
             "{what}"
         );
@@ -198,7 +198,7 @@ async fn a_damaged_object_is_written_anew_or_deleted() {
             ten(&path).await;
             damage(&path, what, statement).await;
             let store = SqliteStore::open(&path).await.unwrap();
-            let mut damaged = store.damaged();
+            let mut damaged = store.damaged_objects();
             let mut watch = store.watch(all(), store.revision()).unwrap();
             let written = commit(
                 &*store,
@@ -246,7 +246,7 @@ async fn a_damaged_object_is_written_anew_or_deleted() {
             "p-4",
             "{what}"
         );
-        assert!(store.damaged().now().is_empty(), "{what}");
+        assert!(store.damaged_objects().now().is_empty(), "{what}");
         assert_eq!(store.get(&pod("a", "p-4")).await.unwrap(), None, "{what}");
     }
 }
@@ -257,7 +257,7 @@ async fn what_is_damaged_while_the_store_is_open_is_found_when_it_is_read() {
     let path = dir.path().join("objects.db");
     ten(&path).await;
     let store = SqliteStore::open(&path).await.unwrap();
-    let mut damaged = store.damaged();
+    let mut damaged = store.damaged_objects();
     assert!(damaged.now().is_empty());
     run(
         &path,
@@ -286,7 +286,7 @@ async fn what_is_damaged_while_the_store_is_open_is_found_when_it_is_read() {
         "{found:?}"
     );
     assert!(store.get(&pod("a", "p-9")).await.is_err());
-    assert_eq!(store.damaged().now().len(), 2);
+    assert_eq!(store.damaged_objects().now().len(), 2);
 }
 
 #[tokio::test]
@@ -314,7 +314,7 @@ async fn objects_whose_place_is_damaged_do_not_hide_the_others() {
         ten(&path).await;
         run(&path, statement).await;
         let store = SqliteStore::open(&path).await.unwrap();
-        assert_eq!(store.damaged().now().len(), 1, "{what}");
+        assert_eq!(store.damaged_objects().now().len(), 1, "{what}");
         assert_eq!(
             store
                 .list(&all(), &Page::default())
@@ -358,7 +358,7 @@ async fn a_file_from_before_there_were_checksums_gets_them() {
             .len(),
         9
     );
-    let damaged = store.damaged().now();
+    let damaged = store.damaged_objects().now();
     assert!(
         matches!(damaged.get(&pod("a", "p-4")), Some(Damage::NotJson(_))),
         "{damaged:?}"
@@ -378,7 +378,7 @@ async fn a_file_from_before_there_were_checksums_gets_them() {
     damage_of(&path, b"note 7", b"note 8");
     let store = SqliteStore::open(&path).await.unwrap();
     assert!(matches!(
-        store.damaged().now().get(&pod("a", "p-7")),
+        store.damaged_objects().now().get(&pod("a", "p-7")),
         Some(Damage::Changed)
     ));
 }

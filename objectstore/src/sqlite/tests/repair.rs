@@ -35,7 +35,7 @@ async fn hundred(path: &Path) -> u64 {
 
 async fn pods_of(path: &Path) -> (usize, u64) {
     let store = SqliteStore::open(path).await.unwrap();
-    assert!(store.damaged().now().is_empty());
+    assert!(store.damaged_objects().now().is_empty());
     (
         store
             .list(&all(), &Page::default())

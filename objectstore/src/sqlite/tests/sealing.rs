@@ -226,7 +226,7 @@ async fn what_was_changed_by_another_hand_is_damaged_and_nothing_else_is() {
     assert_eq!(recovered.set_aside, None);
     let store = recovered.store;
     assert_eq!(read(&store, "x").await, PLAIN);
-    let damaged = store.damaged().now();
+    let damaged = store.damaged_objects().now();
     assert_eq!(
         damaged.get(&secret("y").key),
         Some(&crate::Damage::Forged),

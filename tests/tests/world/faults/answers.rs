@@ -1,14 +1,14 @@
 //! An enrolment server whose answers never end: nothing of them is kept, and the machine becomes a node when they are good again.
 
 use cloudsim::{Addresses, faults::Answers};
-use tests::{Relay, Setup, World, eventually};
+use tests::{Setup, TcpRelay, World, eventually};
 
 /// A machine that wants to become a node while answers are like this, until so many connections were made; then they are good.
 async fn joins_after(answers: Answers, connections: u64) {
     let mut world = World::new(0).await;
     world.cloud().faults().set_answers(answers);
     let addresses = world.cloud().addresses();
-    let relay = Relay::to(addresses.https).await;
+    let relay = TcpRelay::to(addresses.https).await;
     let mut node = world
         .prepare_at(
             Addresses {
@@ -21,7 +21,7 @@ async fn joins_after(answers: Answers, connections: u64) {
         .await;
     node.start().await.unwrap();
     world.nodes.push(node);
-    eventually("it has asked", async || match relay.passed() {
+    eventually("it has asked", async || match relay.connection_count() {
         made if made >= connections => Ok(()),
         made => Err(made),
     })

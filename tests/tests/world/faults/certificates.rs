@@ -7,7 +7,7 @@ use cloudsim::faults::Certificate;
 use tests::{Setup, World, condition, eventually, manifests::pod};
 
 use super::{both, stay_away};
-use crate::renewal::{DAY, ends, issued};
+use crate::renewal::{DAY, ends, issue_certificate};
 
 #[tokio::test]
 async fn no_node_talks_to_a_cloud_whose_certificate_is_not_good() {
@@ -77,7 +77,7 @@ async fn a_certificate_that_expired_within_the_grace_is_renewed_with_itself() {
     let mut world = World::with(setup.clone()).await;
     let mut node = world.prepare("edge-1", &setup).await;
     let directory = node.directory().to_owned();
-    issued(&world, &directory, "edge-1", DAY * 375).await;
+    issue_certificate(&world, &directory, "edge-1", DAY * 375).await;
     node.configure(|config| config.edge_hub.token = None);
     node.start().await.unwrap();
     world.nodes.push(node);
@@ -104,7 +104,7 @@ async fn a_certificate_that_expired_before_the_grace_is_not() {
     let mut world = World::with(setup.clone()).await;
     let mut node = world.prepare("edge-1", &setup).await;
     let directory = node.directory().to_owned();
-    issued(&world, &directory, "edge-1", DAY * 400).await;
+    issue_certificate(&world, &directory, "edge-1", DAY * 400).await;
     let before = ends(&directory);
     node.configure(|config| config.edge_hub.token = None);
     node.start().await.unwrap();

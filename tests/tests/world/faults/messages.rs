@@ -103,7 +103,7 @@ async fn what_was_lost_comes_with_the_next_connection() {
         world.apply(&pod(&format!("lost-{node}"), Some(node))).await;
         let before = link(&world, number);
         faults.clear_everything();
-        faults.cut(node);
+        faults.cut_link(node);
         world.until_connected(number, false).await;
         faults.restore(node);
         until_anew(&world, number, before).await;
@@ -170,7 +170,7 @@ async fn reports_that_nobody_answers_are_told_again() {
     faults.clear_everything();
     for (number, node) in NODES.iter().enumerate() {
         let before = link(&world, number);
-        faults.cut(node);
+        faults.cut_link(node);
         world.until_connected(number, false).await;
         faults.restore(node);
         until_anew(&world, number, before).await;

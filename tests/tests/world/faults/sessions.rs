@@ -35,7 +35,7 @@ async fn a_session_moves_from_replica_to_replica_and_nothing_is_lost() {
         world.until_connected(0, true).await;
         let before = link(&world, 0);
         // changes while it is away, to be found by a replica that has never heard of this node
-        faults.cut("edge-1");
+        faults.cut_link("edge-1");
         world.until_connected(0, false).await;
         world
             .apply(&config_map(
@@ -81,7 +81,7 @@ async fn a_session_that_is_replaced_does_not_take_the_new_one_with_it() {
         newer
             .ask(Upstream::query("", &ResourceType::Node, "rogue"))
             .await;
-        let said = older.ended().await;
+        let said = older.wait_ended().await;
         assert!(
             said.contains("has reconnected") || said.is_empty(),
             "{said}"
@@ -112,7 +112,9 @@ async fn of_many_sessions_at_one_time_one_stays_and_answers() {
                 .await;
         }
         // whichever it is: all others end
-        let ends = sessions.iter_mut().map(|session| Box::pin(session.ended()));
+        let ends = sessions
+            .iter_mut()
+            .map(|session| Box::pin(session.wait_ended()));
         let (mut running, mut ended) = (ends.collect::<Vec<_>>(), 0);
         while ended < 7 {
             let (_, _, rest) = futures::future::select_all(running).await;

@@ -19,7 +19,7 @@ async fn a_stream_whose_first_bytes_do_not_come_is_given_back() {
         .await
         .unwrap();
     assert_eq!(hear::<Answer>(&mut silent.1).await, Answer::default());
-    let kept = joined(&one, &two, "edge-2").await;
+    let kept = open_pair(&one, &two, "edge-2").await;
     eventually("both are given back", async || so(joined_now(&world) == 1)).await;
     for mut stream in [unanswered, silent, not_answering, theirs] {
         assert!(
@@ -41,7 +41,7 @@ async fn a_connection_whose_other_end_has_gone_is_given_back_though_nobody_speak
     let world = world().await;
     let (one, two) = (node(&world, "edge-1").await, node(&world, "edge-2").await);
     // the node that was asked gives it up, and the one that asked says nothing
-    let [mut ours, theirs] = joined(&one, &two, "edge-2").await;
+    let [mut ours, theirs] = open_pair(&one, &two, "edge-2").await;
     drop(theirs);
     nothing_is_joined(&world, "the other node has given it up").await;
     assert!(
@@ -57,7 +57,7 @@ async fn a_connection_whose_other_end_has_gone_is_given_back_though_nobody_speak
             .is_empty()
     );
     // the node that asked gives it up, and the one that was asked says nothing
-    let [ours, mut theirs] = joined(&one, &two, "edge-2").await;
+    let [ours, mut theirs] = open_pair(&one, &two, "edge-2").await;
     drop(ours);
     nothing_is_joined(&world, "the node has given it up").await;
     assert!(
@@ -81,9 +81,9 @@ async fn a_node_that_has_gone_leaves_no_connection_and_no_bytes_behind() {
     for (name, asks) in [("edge-1", true), ("edge-3", false)] {
         let one = node(&world, name).await;
         let [mut ours, mut theirs] = if asks {
-            joined(&one, &two, "edge-2").await
+            open_pair(&one, &two, "edge-2").await
         } else {
-            joined(&two, &one, name).await
+            open_pair(&two, &one, name).await
         };
         if !asks {
             std::mem::swap(&mut ours, &mut theirs);
@@ -96,7 +96,7 @@ async fn a_node_that_has_gone_leaves_no_connection_and_no_bytes_behind() {
                 .unwrap()
                 .is_empty()
         );
-        let [mut unread, _theirs] = joined(&one, &two, "edge-2").await;
+        let [mut unread, _theirs] = open_pair(&one, &two, "edge-2").await;
         let more = vec![0; 8 * WINDOW as usize];
         let full = tokio::time::timeout(Duration::from_secs(1), unread.0.write_all(&more)).await;
         assert!(full.is_err(), "the stream is full");

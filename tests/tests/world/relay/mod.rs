@@ -94,7 +94,11 @@ async fn refusal(connection: &Connection, to: &str) -> String {
 }
 
 /// A stream from one node to another, which has accepted it; the first byte has gone.
-async fn joined(from: &Connection, to: &Connection, name: &str) -> [(SendStream, RecvStream); 2] {
+async fn open_pair(
+    from: &Connection,
+    to: &Connection,
+    name: &str,
+) -> [(SendStream, RecvStream); 2] {
     let mut ours = open(from, name).await;
     let mut theirs = within("a stream of the other node", to.accept_bi())
         .await
@@ -197,7 +201,7 @@ async fn a_node_that_is_not_there_is_refused_at_once_and_with_a_reason() {
         );
     }
     let two = node(&world, "edge-2").await;
-    drop(joined(&one, &two, "edge-2").await);
+    drop(open_pair(&one, &two, "edge-2").await);
     two.close(VarInt::from_u32(0), b"");
     eventually("the other node has gone", async || {
         so(!world.cloud().relays().has("edge-2"))
@@ -244,7 +248,7 @@ async fn who_is_no_node_of_this_cloud_gets_no_connection() {
 async fn what_is_no_request_ends_its_stream_and_no_other() {
     let world = world().await;
     let (one, two) = (node(&world, "edge-1").await, node(&world, "edge-2").await);
-    let [mut ours, mut theirs] = joined(&one, &two, "edge-2").await;
+    let [mut ours, mut theirs] = open_pair(&one, &two, "edge-2").await;
     let long = u16::try_from(MAX_MESSAGE + 1).unwrap().to_be_bytes();
     for bytes in [
         &b""[..],
@@ -277,7 +281,7 @@ async fn what_is_no_request_ends_its_stream_and_no_other() {
 async fn a_peer_that_never_reads_holds_up_its_own_stream_alone() {
     let world = world().await;
     let (one, two) = (node(&world, "edge-1").await, node(&world, "edge-2").await);
-    let [mut stuck, _unread] = joined(&one, &two, "edge-2").await;
+    let [mut stuck, _unread] = open_pair(&one, &two, "edge-2").await;
     let written = async {
         let (mut written, portion) = (0, vec![0; 64 * 1024]);
         loop {
@@ -290,7 +294,7 @@ async fn a_peer_that_never_reads_holds_up_its_own_stream_alone() {
     let written = within("the stream is full", written).await;
     assert!(written <= 4 * WINDOW as usize, "{written} bytes wait");
     for _ in 0..20 {
-        let [mut ours, mut theirs] = joined(&one, &two, "edge-2").await;
+        let [mut ours, mut theirs] = open_pair(&one, &two, "edge-2").await;
         ours.0.write_all(&vec![1; WINDOW as usize]).await.unwrap();
         ours.0.finish().unwrap();
         assert_eq!(
@@ -332,12 +336,12 @@ async fn connections_beyond_those_that_may_be_are_refused_one_after_the_other() 
     for name in ["edge-3", "edge-4", "edge-5", "edge-6"] {
         let asks = node(&world, name).await;
         for _ in 0..share {
-            held.push((joined(&asks, &two, "edge-2").await, asks.clone()));
+            held.push((open_pair(&asks, &two, "edge-2").await, asks.clone()));
         }
         if name == "edge-3" {
             let refused = refusal(&asks, "edge-2").await;
             assert!(refused.contains("as one node may have"), "{refused}");
-            drop(joined(&asks, &one, "edge-1").await);
+            drop(open_pair(&asks, &one, "edge-1").await);
         }
     }
     let last = node(&world, "edge-7").await;
@@ -352,7 +356,7 @@ async fn connections_beyond_those_that_may_be_are_refused_one_after_the_other() 
         async || so(joined_now(&world) == 1),
     )
     .await;
-    drop(joined(&last, &two, "edge-2").await);
+    drop(open_pair(&last, &two, "edge-2").await);
 }
 
 #[tokio::test]
@@ -364,7 +368,7 @@ async fn a_fault_cuts_a_node_off_the_relay_and_nothing_else() {
     })
     .await;
     let (one, two) = (node(&world, "edge-8").await, node(&world, "edge-9").await);
-    let [mut ours, _theirs] = joined(&one, &two, "edge-9").await;
+    let [mut ours, _theirs] = open_pair(&one, &two, "edge-9").await;
     let cut = Conditions {
         cut_relay: Some(true),
         ..Conditions::default()
@@ -398,7 +402,7 @@ async fn a_fault_cuts_a_node_off_the_relay_and_nothing_else() {
         so(world.cloud().relays().has("edge-9"))
     })
     .await;
-    drop(joined(&one, &two, "edge-9").await);
+    drop(open_pair(&one, &two, "edge-9").await);
     world
         .cloud()
         .faults()

@@ -12,7 +12,7 @@ fn now() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_800_000_000)
 }
 
-fn signed(ca: &Ca, csr: &[u8]) -> Result<Vec<u8>, CertError> {
+fn sign(ca: &Ca, csr: &[u8]) -> Result<Vec<u8>, CertError> {
     ca.sign_edge(csr, &[Usage::ClientAuth], YEAR, now())
 }
 
@@ -65,7 +65,7 @@ fn an_authority_reads_back_and_signs_on() {
         (made.cert_der(), made.key_sec1_der())
     );
     for ca in [again, given] {
-        let cert = signed(&ca, &vectors::csr_node()).unwrap();
+        let cert = sign(&ca, &vectors::csr_node()).unwrap();
         check_leaf(&ca, &parse(&cert));
     }
 }
@@ -91,7 +91,7 @@ fn what_is_no_authority_is_refused() {
 fn a_node_gets_its_certificate() {
     let ca = Ca::generate(now()).unwrap();
     let csr = Csr::for_node("edge-1").unwrap();
-    let cert = signed(&ca, csr.der()).unwrap();
+    let cert = sign(&ca, csr.der()).unwrap();
     assert_eq!(identity_of(&cert).unwrap(), Identity::Node("edge-1".into()));
     let cert = parse(&cert);
     check_leaf(&ca, &cert);
@@ -132,7 +132,7 @@ fn usages_are_the_callers() {
 fn wishes_in_a_request_are_not_heard() {
     let ca = Ca::generate(now()).unwrap();
     for csr in vectors::csrs_with_wishes() {
-        let cert = signed(&ca, &csr).unwrap();
+        let cert = sign(&ca, &csr).unwrap();
         let cert = parse(&cert);
         check_leaf(&ca, &cert);
         assert!(cert.subject_alternative_name().unwrap().is_none());
@@ -147,17 +147,17 @@ fn wishes_in_a_request_are_not_heard() {
 fn other_requests_are_refused() {
     let ca = Ca::generate(now()).unwrap();
     for csr in vectors::csrs_of_others() {
-        assert!(matches!(signed(&ca, &csr), Err(CertError::Subject(_))));
+        assert!(matches!(sign(&ca, &csr), Err(CertError::Subject(_))));
     }
     assert!(
-        matches!(signed(&ca, &vectors::csr_bad_name()), Err(CertError::NodeName(name)) if name == "Edge_1")
+        matches!(sign(&ca, &vectors::csr_bad_name()), Err(CertError::NodeName(name)) if name == "Edge_1")
     );
     let mut forged = vectors::csr_node();
     *forged.last_mut().unwrap() ^= 1;
-    assert!(matches!(signed(&ca, &forged), Err(CertError::Request)));
-    assert!(matches!(signed(&ca, b"request"), Err(CertError::Request)));
+    assert!(matches!(sign(&ca, &forged), Err(CertError::Request)));
+    assert!(matches!(sign(&ca, b"request"), Err(CertError::Request)));
     assert!(matches!(
-        signed(&ca, &[0x30; REQUEST_LIMIT + 1]),
+        sign(&ca, &[0x30; REQUEST_LIMIT + 1]),
         Err(CertError::RequestTooLarge { .. })
     ));
     let forever = ca.sign_edge(
@@ -227,7 +227,7 @@ fn administrators_are_known() {
 fn no_two_certificates_share_a_serial_number() {
     let ca = Ca::generate(now()).unwrap();
     let serial = || {
-        parse(&signed(&ca, &vectors::csr_node()).unwrap())
+        parse(&sign(&ca, &vectors::csr_node()).unwrap())
             .raw_serial()
             .to_vec()
     };
@@ -247,7 +247,7 @@ proptest! {
             let at = at % der.len();
             der[at] = byte;
             der.truncate(cut.max(at));
-            let _ = signed(&ca, &der);
+            let _ = sign(&ca, &der);
             let _ = identity_of(&der);
             let _ = Ca::from_der(&der, ca.key_sec1_der());
         }
@@ -258,7 +258,7 @@ proptest! {
 fn an_authority_knows_what_it_has_signed() {
     let (ca, other) = (Ca::generate(now()).unwrap(), Ca::generate(now()).unwrap());
     let (csr, another) = (Csr::for_node("a").unwrap(), Csr::for_node("a").unwrap());
-    let [first, again, differs] = [&csr, &csr, &another].map(|csr| signed(&ca, csr.der()).unwrap());
+    let [first, again, differs] = [&csr, &csr, &another].map(|csr| sign(&ca, csr.der()).unwrap());
     assert!(ca.has_signed(&first) && !other.has_signed(&first) && !ca.has_signed(b"none"));
     let key = |cert: &[u8]| crate::enroll::key_sha256_of(cert).unwrap();
     assert!(first != again && key(&first) == key(&again) && key(&first) != key(&differs));

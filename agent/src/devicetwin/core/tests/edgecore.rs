@@ -29,7 +29,7 @@ fn device(core: &mut Core, properties: Value, state_report: Value) {
         Some(&serde_json::from_value(object).unwrap()),
         NOW,
     );
-    core.written(&batch);
+    core.mark_written(&batch);
 }
 
 fn update(core: &mut Core, twin: &Value) -> Value {
@@ -46,7 +46,7 @@ fn due(core: &mut Core) -> Option<Value> {
     let id = core.next_due(&BTreeSet::new())?;
     match core.due(&id, &[], NOW)? {
         PendingReport::Twin(update, told) => {
-            core.confirmed(
+            core.confirm_report(
                 &mut Batch::default(),
                 &id,
                 &PendingReport::Twin(update.clone(), told),
@@ -54,7 +54,7 @@ fn due(core: &mut Core) -> Option<Value> {
             serde_json::to_value(update.twin).ok()
         }
         PendingReport::State(state, told) => {
-            core.confirmed(
+            core.confirm_report(
                 &mut Batch::default(),
                 &id,
                 &PendingReport::State(state.clone(), told),

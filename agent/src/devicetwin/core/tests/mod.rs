@@ -27,11 +27,11 @@ fn published_by(core: &mut Core, topic: &str, payload: impl ToString) -> Vec<(St
         payload.to_string().as_bytes(),
         NOW,
     );
-    core.written(&batch);
-    published(batch)
+    core.mark_written(&batch);
+    published_messages(batch)
 }
 
-fn published(batch: Batch) -> Vec<(String, Value)> {
+fn published_messages(batch: Batch) -> Vec<(String, Value)> {
     batch
         .publish
         .into_iter()
@@ -42,8 +42,8 @@ fn published(batch: Batch) -> Vec<(String, Value)> {
 fn member(core: &mut Core, device: &str) -> Vec<(String, Value)> {
     let mut batch = Batch::default();
     core.membership(&mut batch, json!({"event_id": "m", "timestamp": 1, "added_devices": [{"id": device, "name": "d"}], "removed_devices": null}), NOW);
-    core.written(&batch);
-    published(batch)
+    core.mark_written(&batch);
+    published_messages(batch)
 }
 
 fn object(core: &mut Core, name: &str, uid: &str, desired: &str) -> Vec<(String, Value)> {
@@ -58,8 +58,8 @@ fn object(core: &mut Core, name: &str, uid: &str, desired: &str) -> Vec<(String,
         Some(&serde_json::from_value(object).unwrap()),
         NOW,
     );
-    core.written(&batch);
-    published(batch)
+    core.mark_written(&batch);
+    published_messages(batch)
 }
 
 fn model(core: &mut Core, maximum: &str) {
@@ -176,7 +176,7 @@ fn invalid_requests_are_answered_and_change_nothing() {
         );
         assert_eq!(batch.writes(&core).count(), 0, "{topic}");
         assert_eq!(batch.counts.len(), 1);
-        answers.push((batch.counts[0].as_str(), published(batch)));
+        answers.push((batch.counts[0].as_str(), published_messages(batch)));
     }
     insta::assert_json_snapshot!("refused", answers);
 }
@@ -303,7 +303,7 @@ fn devices_go() {
             .collect::<Vec<_>>(),
         [("default/d", false), ("default/e", false)]
     );
-    let told = published(batch);
+    let told = published_messages(batch);
     assert_eq!(
         told.iter()
             .map(|(_, body)| body["removed_devices"][0]["id"].clone())
@@ -325,11 +325,11 @@ fn a_device_is_removed_with_its_object() {
         json!({"removed_devices": [{"id": "default/d"}]}),
         NOW,
     );
-    assert_eq!(published(batch), []);
+    assert_eq!(published_messages(batch), []);
     let mut batch = Batch::default();
     core.object(&mut batch, &id("default/d"), None, NOW);
     assert_eq!(
-        published(batch)[0].1["removed_devices"][0]["id"],
+        published_messages(batch)[0].1["removed_devices"][0]["id"],
         "default/d"
     );
 }
@@ -390,7 +390,7 @@ fn a_stored_device_stays_until_the_objects_were_read() {
         NOW,
     );
     assert!(again.device(&d).is_some());
-    again.apply_object_list(&mut batch, (&BTreeSet::new(), &BTreeSet::new()), NOW);
+    again.apply_object_list(&mut batch, &BTreeSet::new(), &BTreeSet::new(), NOW);
     assert!(again.device(&d).is_none(), "its object has gone");
 }
 
@@ -404,7 +404,8 @@ fn objects_that_were_deleted_unnoticed_are_removed() {
     let mut batch = Batch::default();
     core.apply_object_list(
         &mut batch,
-        (&BTreeSet::new(), &BTreeSet::from([id("default/b")])),
+        &BTreeSet::new(),
+        &BTreeSet::from([id("default/b")]),
         NOW,
     );
     assert!(core.catalogue().models.is_empty() && batch.catalogue);
@@ -426,7 +427,7 @@ fn a_twin_of_the_cloud_with_versions() {
     core.apply_cloud_twin(&mut batch, "default/d", update(2), NOW);
     core.apply_cloud_twin(&mut batch, "default/d", update(1), NOW);
     core.apply_cloud_twin(&mut batch, "default/never", update(1), NOW);
-    let said = published(batch);
+    let said = published_messages(batch);
     let (topic, told) = &said[0];
     assert_eq!(topic, "$hw/events/device/default/d/twin/cloud_updated");
     assert_eq!(
@@ -457,7 +458,7 @@ fn changed_attributes_are_published() {
             json!({"added_devices": [{"id": "default/d", "attributes": attributes}]}),
             NOW,
         );
-        published(batch)
+        published_messages(batch)
     };
     let told = with(json!({"place": {"value": "roof"}}));
     assert_eq!(told[0].0, "$hw/events/device/default/d/updated");
@@ -512,7 +513,7 @@ fn desired_values_that_are_not_reached_are_repeated_at_growing_intervals() {
         let mut batch = Batch::default();
         core.remind(&mut batch, NOW + second * 1000);
         assert_eq!(batch.writes(&core).count(), 0);
-        let said = published(batch);
+        let said = published_messages(batch);
         assert!(
             said.iter()
                 .all(|(topic, body)| topic == delta && body["delta"] == json!({"temp": "20"}))
@@ -524,7 +525,7 @@ fn desired_values_that_are_not_reached_are_repeated_at_growing_intervals() {
     object(&mut core, "d", "1", "21");
     let mut batch = Batch::default();
     core.remind(&mut batch, NOW + Reminder::FIRST_DELAY);
-    assert_eq!(published(batch).len(), 1);
+    assert_eq!(published_messages(batch).len(), 1);
     published_by(
         &mut core,
         "$hw/events/device/default/d/twin/update",
@@ -532,7 +533,7 @@ fn desired_values_that_are_not_reached_are_repeated_at_growing_intervals() {
     );
     let mut batch = Batch::default();
     core.remind(&mut batch, NOW + 1_000_000);
-    assert_eq!(published(batch), []);
+    assert_eq!(published_messages(batch), []);
     // after a restart the node sends it at once
     let (id, device) = (
         id("default/d"),
@@ -543,7 +544,7 @@ fn desired_values_that_are_not_reached_are_repeated_at_growing_intervals() {
     let mut again = Core::new("edge-1", [(id, wants)], || "uuid".to_owned());
     let mut batch = Batch::default();
     again.remind(&mut batch, NOW);
-    assert_eq!(published(batch).len(), 1);
+    assert_eq!(published_messages(batch).len(), 1);
 }
 
 #[test]

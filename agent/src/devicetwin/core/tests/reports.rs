@@ -31,7 +31,7 @@ fn reports_are_repeated_until_they_are_confirmed() {
         "$hw/events/device/default/d/twin/update",
         r#"{"twin":{"t":{"actual":{"value":"2"}}}}"#,
     );
-    core.confirmed(&mut Batch::default(), &d, &first);
+    core.confirm_report(&mut Batch::default(), &d, &first);
     let second = core.due(&d, &[], NOW).unwrap();
     let PendingReport::Twin(update, _) = &second else {
         panic!("{second:?}")
@@ -47,7 +47,7 @@ fn reports_are_repeated_until_they_are_confirmed() {
             .as_deref(),
         Some("2")
     );
-    core.confirmed(&mut Batch::default(), &d, &second);
+    core.confirm_report(&mut Batch::default(), &d, &second);
     let third = core.due(&d, &[], NOW).unwrap();
     let expected = json!({"event_id": "uuid", "timestamp": NOW, "device": {"name": "d", "state": "online", "lastOnlineTime": "2026-11-21T03:09:16Z"}});
     let PendingReport::State(state, _) = &third else {
@@ -58,7 +58,7 @@ fn reports_are_repeated_until_they_are_confirmed() {
     let device = core.device(&d).unwrap().clone();
     let mut again = Core::new("edge-1", [(d.clone(), device)], || "uuid".to_owned());
     assert!(again.due(&d, &[], NOW).is_some());
-    core.confirmed(&mut Batch::default(), &d, &third);
+    core.confirm_report(&mut Batch::default(), &d, &third);
     assert_eq!(core.due(&d, &[], NOW), None);
     assert_eq!(core.next_due(&nobody), None);
 }
@@ -88,15 +88,15 @@ fn only_values_on_disk_are_reported() {
     let mut first = reports(&mut core, "1");
     assert_eq!(core.next_due(&nobody), None, "nothing is on disk");
     let second = reports(&mut core, "2");
-    core.written(&first);
+    core.mark_written(&first);
     assert_eq!(core.next_due(&nobody).as_ref(), Some(&d));
     let told = core.due(&d, &[&second], NOW).unwrap();
     assert_eq!(value(&told).as_deref(), Some("1"));
     // confirmed while more is written: not reported again, not even when that is rolled back
     let mut third = reports(&mut core, "3");
-    core.confirmed(&mut third, &d, &told);
+    core.confirm_report(&mut third, &d, &told);
     let mut second = second;
-    second.confirmed(&d, &told);
+    second.confirm(&d, &told);
     assert_eq!(core.due(&d, &[&second, &third], NOW), None);
     assert_eq!(core.next_due(&nobody), None);
     core.roll_back(third);
@@ -105,7 +105,7 @@ fn only_values_on_disk_are_reported() {
     assert_eq!(core.next_due(&nobody), None);
     // a later change is reported when it is written
     first = reports(&mut core, "4");
-    core.written(&first);
+    core.mark_written(&first);
     assert_eq!(core.next_due(&nobody).as_ref(), Some(&d));
     assert_eq!(
         core.due(&d, &[], NOW).as_ref().and_then(value).as_deref(),
@@ -127,9 +127,9 @@ fn a_confirmation_counts_for_the_reported_device_only() {
         let told = core.due(&d, &[], NOW).unwrap();
         object(&mut core, "d", &format!("{topic} 2"), "21");
         published_by(&mut core, &topic, payload);
-        core.confirmed(&mut Batch::default(), &d, &told);
+        core.confirm_report(&mut Batch::default(), &d, &told);
         let again = core.due(&d, &[], NOW).unwrap();
-        core.confirmed(&mut Batch::default(), &d, &again);
+        core.confirm_report(&mut Batch::default(), &d, &again);
         assert_eq!(core.due(&d, &[], NOW), None, "{topic}");
     }
 }

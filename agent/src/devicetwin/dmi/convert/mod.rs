@@ -75,7 +75,7 @@ fn protocol(own: Option<&ProtocolConfig>, model: &DeviceModel) -> dmi::ProtocolC
     let settings = own.map(|own| &own.config_data);
     dmi::ProtocolConfig {
         protocol_name: name.unwrap_or_default(),
-        config_data: merged(Some(&model.spec.protocol_config_data), settings),
+        config_data: merge(Some(&model.spec.protocol_config_data), settings),
     }
 }
 
@@ -108,7 +108,7 @@ fn visitor(
     own.or(of_model)?;
     Some(dmi::VisitorConfig {
         protocol_name: name.unwrap_or_default(),
-        config_data: merged(
+        config_data: merge(
             of_model.map(|visitor| &visitor.config_data),
             own.map(|visitor| &visitor.config_data),
         ),
@@ -116,7 +116,7 @@ fn visitor(
 }
 
 /// Merges settings: those of the device override those of the model.
-fn merged(
+fn merge(
     of_model: Option<&Map<String, Value>>,
     own: Option<&Map<String, Value>>,
 ) -> Option<dmi::CustomizedValue> {

@@ -119,7 +119,7 @@ async fn the_registry_survives_a_restart_and_only_changes_are_sent() {
     rig.put_device("f", 1, "40").await;
     let mut mapper = rig.mapper("modbus");
     rig.register(&mapper, true).await.unwrap();
-    let before = rig.kept("d").await;
+    let before = rig.stored_state("d").await;
     rig.put_device("d", 2, "21").await;
     assert_eq!(mapper.next().await, "update ns/d 21");
     rig.until_kept_anew("d", &before).await;
@@ -138,8 +138,10 @@ async fn the_registry_survives_a_restart_and_only_changes_are_sent() {
 async fn dies_in(
     call: &str,
     change: impl Future<Output = ()>,
-    (rig, mapper): (&Rig, &mut FakeMapper),
-    (other, revision): (&mut FakeMapper, u64),
+    rig: &Rig,
+    mapper: &mut FakeMapper,
+    other: &mut FakeMapper,
+    revision: u64,
 ) {
     mapper.answer(Answer::Never);
     change.await;
@@ -164,30 +166,38 @@ async fn a_mapper_that_dies_in_the_middle_of_a_call_is_called_again_and_holds_up
     dies_in(
         "create model ns/m",
         rig.put_device("d", 1, "20"),
-        (&rig, mapper),
-        (other, 2),
+        &rig,
+        mapper,
+        other,
+        2,
     )
     .await;
     assert_eq!(mapper.next().await, "register ns/d 20");
     dies_in(
         "register ns/e 5",
         rig.put_device("e", 1, "5"),
-        (&rig, mapper),
-        (other, 3),
+        &rig,
+        mapper,
+        other,
+        3,
     )
     .await;
     dies_in(
         "update ns/d 21",
         rig.put_device("d", 2, "21"),
-        (&rig, mapper),
-        (other, 4),
+        &rig,
+        mapper,
+        other,
+        4,
     )
     .await;
     dies_in(
         "remove ns/e",
         rig.remove_device("e"),
-        (&rig, mapper),
-        (other, 5),
+        &rig,
+        mapper,
+        other,
+        5,
     )
     .await;
     mapper.answer(Answer::Never);
@@ -240,7 +250,7 @@ async fn reports_reach_device_twin_and_refusals_the_mapper() {
         .report_device_status(report("d", "21.5"))
         .await
         .unwrap();
-    let reading = rig.reported().await;
+    let reading = rig.next_report().await;
     assert_eq!(reading, "ns/d t=21.5 at 17 observed 20");
     let state = |state: &str| ReportDeviceStatesRequest {
         device_name: "d".into(),
@@ -248,7 +258,7 @@ async fn reports_reach_device_twin_and_refusals_the_mapper() {
         state: state.into(),
     };
     manager.report_device_states(state("online")).await.unwrap();
-    assert_eq!(rig.reported().await, "ns/d is online");
+    assert_eq!(rig.next_report().await, "ns/d is online");
     assert_eq!(
         manager
             .report_device_states(state(""))
@@ -313,14 +323,14 @@ async fn devices_of_a_mapper_that_has_ended_have_the_state_unknown() {
                 .await
                 .unwrap();
             assert_eq!(
-                rig.reported().await,
+                rig.next_report().await,
                 format!("ns/{device} is {reported}"),
                 "{round}"
             );
         }
         mapper.die();
         // the mapper of another protocol runs, and an offline device stays offline
-        assert_eq!(rig.reported().await, "ns/d is unknown", "{round}");
+        assert_eq!(rig.next_report().await, "ns/d is unknown", "{round}");
         mapper.live();
         rig.register(&mapper, true).await.unwrap();
     }

@@ -209,7 +209,7 @@ impl Rig {
     }
 
     /// Returns the stored state of a device that the mapper was sent.
-    pub(super) async fn kept(&self, name: &str) -> Value {
+    pub(super) async fn stored_state(&self, name: &str) -> Value {
         let key = Key::new(
             Resource::new("mappers.outrigger.dev", "mappers"),
             "",
@@ -227,7 +227,7 @@ impl Rig {
     /// Waits until the stored state differs from `before`.
     pub(super) async fn until_kept_anew(&self, name: &str, before: &Value) {
         eventually("another stored state", async || {
-            let kept = self.kept(name).await;
+            let kept = self.stored_state(name).await;
             if kept == *before { Err(kept) } else { Ok(()) }
         })
         .await;
@@ -262,7 +262,7 @@ impl Rig {
     }
 
     /// Returns the next report to DeviceTwin.
-    pub(super) async fn reported(&self) -> String {
+    pub(super) async fn next_report(&self) -> String {
         within("a report", self.reports.lock().await.recv())
             .await
             .unwrap()
@@ -421,7 +421,7 @@ impl Drop for FakeMapper {
 }
 
 impl Service {
-    async fn called<T: Default>(&self, call: String) -> Result<Response<T>, Status> {
+    async fn call<T: Default>(&self, call: String) -> Result<Response<T>, Status> {
         let answer = *self.answer.lock();
         self.calls.send(call.clone()).await.unwrap();
         match answer {
@@ -434,7 +434,7 @@ impl Service {
     }
 }
 
-fn wanted(device: Option<Device>) -> String {
+fn describe_wanted(device: Option<Device>) -> String {
     let device = device.unwrap();
     let properties = device.spec.unwrap().properties;
     let desired = properties[0].desired.clone().unwrap_or_default().value;
@@ -447,8 +447,11 @@ impl DeviceMapperService for Service {
         &self,
         request: Request<RegisterDeviceRequest>,
     ) -> Result<Response<RegisterDeviceResponse>, Status> {
-        self.called(format!("register {}", wanted(request.into_inner().device)))
-            .await
+        self.call(format!(
+            "register {}",
+            describe_wanted(request.into_inner().device)
+        ))
+        .await
     }
 
     async fn remove_device(
@@ -456,7 +459,7 @@ impl DeviceMapperService for Service {
         request: Request<RemoveDeviceRequest>,
     ) -> Result<Response<RemoveDeviceResponse>, Status> {
         let request = request.into_inner();
-        self.called(format!(
+        self.call(format!(
             "remove {}/{}",
             request.device_namespace, request.device_name
         ))
@@ -467,8 +470,11 @@ impl DeviceMapperService for Service {
         &self,
         request: Request<UpdateDeviceRequest>,
     ) -> Result<Response<UpdateDeviceResponse>, Status> {
-        self.called(format!("update {}", wanted(request.into_inner().device)))
-            .await
+        self.call(format!(
+            "update {}",
+            describe_wanted(request.into_inner().device)
+        ))
+        .await
     }
 
     async fn create_device_model(
@@ -476,7 +482,7 @@ impl DeviceMapperService for Service {
         request: Request<CreateDeviceModelRequest>,
     ) -> Result<Response<CreateDeviceModelResponse>, Status> {
         let model = request.into_inner().model.unwrap();
-        self.called(format!("create model {}/{}", model.namespace, model.name))
+        self.call(format!("create model {}/{}", model.namespace, model.name))
             .await
     }
 
@@ -485,7 +491,7 @@ impl DeviceMapperService for Service {
         request: Request<RemoveDeviceModelRequest>,
     ) -> Result<Response<RemoveDeviceModelResponse>, Status> {
         let request = request.into_inner();
-        self.called(format!(
+        self.call(format!(
             "remove model {}/{}",
             request.model_namespace, request.model_name
         ))
@@ -497,7 +503,7 @@ impl DeviceMapperService for Service {
         request: Request<UpdateDeviceModelRequest>,
     ) -> Result<Response<UpdateDeviceModelResponse>, Status> {
         let model = request.into_inner().model.unwrap();
-        self.called(format!("update model {}/{}", model.namespace, model.name))
+        self.call(format!("update model {}/{}", model.namespace, model.name))
             .await
     }
 

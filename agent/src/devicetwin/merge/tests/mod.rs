@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
 
 use super::{
-    super::report::{ReportedTwins, confirmed, delta, report},
+    super::report::{ReportedTwins, confirm, delta, report},
     *,
 };
 
@@ -18,15 +18,15 @@ fn twins(json: Value) -> Twins {
     from_value(json).unwrap()
 }
 
-fn updated(device: &mut Device, json: Value) -> Result<Outcome, String> {
-    update(device, Rules::default(), &twins(json), 7).map_err(|refused| refused.reason)
+fn apply_update(device: &mut Device, json: Value) -> Result<Outcome, String> {
+    update(device, PropertyRules::default(), &twins(json), 7).map_err(|refused| refused.reason)
 }
 
 #[test]
 fn an_update_is_answered_as_edgecore_does() {
     let mut device = Device::default();
     let first = json!({"temp": {"expected": {"value": "20"}, "actual": {"value": "12"}, "metadata": {"type": "int"}}});
-    let outcome = updated(&mut device, first).unwrap();
+    let outcome = apply_update(&mut device, first).unwrap();
     let full = json!({
         "expected": {"value": "20", "metadata": {"timestamp": 7}}, "actual": {"value": "12", "metadata": {"timestamp": 7}},
         "optional": true, "metadata": {"type": "int"},
@@ -46,7 +46,7 @@ fn an_update_is_answered_as_edgecore_does() {
         json!([{"temp": full}, {"temp": "20"}])
     );
     // the answer has only what was updated, the document everything
-    let outcome = updated(&mut device, json!({"temp": {"actual": {"value": "20"}}})).unwrap();
+    let outcome = apply_update(&mut device, json!({"temp": {"actual": {"value": "20"}}})).unwrap();
     let result = serde_json::to_value(&outcome.result).unwrap();
     assert_eq!(result["temp"].get("expected"), None);
     assert_eq!(
@@ -83,7 +83,7 @@ fn numbers_are_compared_as_numbers() {
     ] {
         let mut device = Device::default();
         let twin = json!({"t": {"expected": {"value": wanted}, "actual": {"value": found}, "metadata": {"type": kind}}});
-        updated(&mut device, twin).unwrap();
+        apply_update(&mut device, twin).unwrap();
         assert_eq!(delta(&device).is_none(), is_so, "{kind} {wanted} {found}");
     }
 }
@@ -91,12 +91,12 @@ fn numbers_are_compared_as_numbers() {
 #[test]
 fn one_bad_property_refuses_the_update() {
     let mut device = Device::default();
-    updated(
+    apply_update(
         &mut device,
         json!({"n": {"actual": {"value": "1"}, "metadata": {"type": "int"}}}),
     )
     .unwrap();
-    updated(&mut device, json!({"must": {"optional": false}})).unwrap();
+    apply_update(&mut device, json!({"must": {"optional": false}})).unwrap();
     let before = device.clone();
     for (bad, why) in [
         (
@@ -118,7 +118,7 @@ fn one_bad_property_refuses_the_update() {
             "must cannot be deleted: it is not optional",
         ),
     ] {
-        let said = updated(&mut device, bad).unwrap_err();
+        let said = apply_update(&mut device, bad).unwrap_err();
         assert!(said.contains(why), "{said}");
     }
     assert_eq!(device, before);
@@ -126,7 +126,7 @@ fn one_bad_property_refuses_the_update() {
         .map(|number| (number.to_string(), Some(Twin::default())))
         .collect();
     assert!(
-        update(&mut device, Rules::default(), &many, 7)
+        update(&mut device, PropertyRules::default(), &many, 7)
             .unwrap_err()
             .reason
             .contains("at most 1024")
@@ -136,7 +136,7 @@ fn one_bad_property_refuses_the_update() {
 #[test]
 fn properties_are_deleted_and_come_again() {
     let mut device = Device::default();
-    updated(
+    apply_update(
         &mut device,
         json!({"a": {"expected": {"value": "1"}, "actual": {"value": "1"}}}),
     )
@@ -145,7 +145,7 @@ fn properties_are_deleted_and_come_again() {
         json!({"a": null}),
         json!({"a": {"metadata": {"type": "deleted"}}}),
     ] {
-        let outcome = updated(&mut device, gone).unwrap();
+        let outcome = apply_update(&mut device, gone).unwrap();
         assert_eq!(outcome.result, twins(json!({"a": null})));
         assert_eq!(outcome.document["a"].current, None);
         let (told, _) = report(&device).unwrap();
@@ -154,7 +154,7 @@ fn properties_are_deleted_and_come_again() {
             (told.metadata.unwrap().kind.as_str(), told.actual),
             ("deleted", None)
         );
-        let outcome = updated(
+        let outcome = apply_update(
             &mut device,
             json!({"a": {"actual": {"value": "2"}, "metadata": {"type": "int"}}}),
         )
@@ -175,7 +175,7 @@ fn wish(device: &mut Device, json: Value) -> (Outcome, Vec<String>) {
     let spec = Spec::of("ns", &from_value(json!({"properties": json})).unwrap());
     apply_spec(
         device,
-        Rules {
+        PropertyRules {
             spec: Some(&spec),
             model: None,
         },
@@ -203,7 +203,7 @@ fn the_objects_wish_counts_when_it_changes() {
     };
     let at = |cloud, edge| Version { cloud, edge };
     assert_eq!(expected(&device), (Some("21".into()), at(1, 0)));
-    updated(&mut device, json!({"t": {"expected": {"value": "5"}}})).unwrap();
+    apply_update(&mut device, json!({"t": {"expected": {"value": "5"}}})).unwrap();
     let (outcome, _) = wish(&mut device, spec("21"));
     assert_eq!(
         (outcome, expected(&device)),
@@ -215,7 +215,7 @@ fn the_objects_wish_counts_when_it_changes() {
     wish(&mut device, json!([{"name": "t"}]));
     assert_eq!(expected(&device), (None, at(3, 1)));
     wish(&mut device, spec("23"));
-    updated(&mut device, json!({"t": {"expected": {"value": "6"}}})).unwrap();
+    apply_update(&mut device, json!({"t": {"expected": {"value": "6"}}})).unwrap();
     wish(&mut device, json!([]));
     assert_eq!(
         expected(&device),
@@ -234,7 +234,7 @@ fn a_wish_that_cannot_be_is_left_out() {
     let mut device = Device::default();
     let (outcome, faults) = apply_spec(
         &mut device,
-        Rules {
+        PropertyRules {
             spec: Some(&spec),
             model: Some(&model),
         },
@@ -263,7 +263,13 @@ fn readings_have_their_time_and_the_observed_value() {
             observed: observed.map(Into::into),
         }]
     };
-    read(&mut device, Rules::default(), &reading("20", Some("21")), 9).unwrap();
+    read(
+        &mut device,
+        PropertyRules::default(),
+        &reading("20", Some("21")),
+        9,
+    )
+    .unwrap();
     let (told, proof) = report(&device).unwrap();
     assert_eq!(
         serde_json::to_value(&told["t"]).unwrap(),
@@ -273,8 +279,14 @@ fn readings_have_their_time_and_the_observed_value() {
             "expected_version": {"cloud": 1, "edge": 0}, "actual_version": {"cloud": 0, "edge": 1},
         })
     );
-    read(&mut device, Rules::default(), &reading("21", None), 10).unwrap();
-    confirmed(&mut device, &proof);
+    read(
+        &mut device,
+        PropertyRules::default(),
+        &reading("21", None),
+        10,
+    )
+    .unwrap();
+    confirm(&mut device, &proof);
     let (told, proof) = report(&device).unwrap();
     let told = told["t"].clone().unwrap();
     assert_eq!(
@@ -282,13 +294,21 @@ fn readings_have_their_time_and_the_observed_value() {
         (None, Some("21")),
         "only what is newer"
     );
-    confirmed(&mut device, &proof);
+    confirm(&mut device, &proof);
     assert!(report(&device).is_none());
     // the acted-on value is not the next desired one
-    updated(&mut device, json!({"t": {"expected": {"value": "25"}}})).unwrap();
+    apply_update(&mut device, json!({"t": {"expected": {"value": "25"}}})).unwrap();
     let told = report(&device).unwrap().0["t"].clone().unwrap();
     assert_eq!(told.expected.unwrap().value.as_deref(), Some("25"));
-    assert!(read(&mut device, Rules::default(), &reading("a b", None), 9).is_err());
+    assert!(
+        read(
+            &mut device,
+            PropertyRules::default(),
+            &reading("a b", None),
+            9
+        )
+        .is_err()
+    );
 }
 
 /// Every order of three updates on each side and of deliveries, with the connection interrupted anywhere, as often as possible.

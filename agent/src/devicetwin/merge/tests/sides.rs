@@ -107,7 +107,7 @@ impl World {
                 } else {
                     "actual"
                 };
-                updated(
+                apply_update(
                     &mut self.edge,
                     json!({NAME: {side: {"value": format!("e{}", self.count)}}}),
                 )
@@ -138,11 +138,11 @@ impl World {
                     None => return false,
                     Some(Downward::Confirmed) => {
                         let told = self.told.take().expect("one is confirmed that was told");
-                        confirmed(&mut self.edge, &told);
+                        confirm(&mut self.edge, &told);
                     }
                     Some(Downward::Twin(value, version)) => {
                         let twin = json!({NAME: {"expected": {"value": value}, "expected_version": version, "metadata": {"type": "string"}}});
-                        sync(&mut self.edge, Rules::default(), &twins(twin), 9);
+                        sync(&mut self.edge, PropertyRules::default(), &twins(twin), 9);
                     }
                 }
                 true

@@ -42,7 +42,7 @@ impl DeferredVerifier {
     }
 
     /// Returns the certificates that the server presented.
-    pub(super) fn shown(&self) -> Option<PresentedCerts> {
+    pub(super) fn presented_certificates(&self) -> Option<PresentedCerts> {
         self.shown.lock().clone()
     }
 }

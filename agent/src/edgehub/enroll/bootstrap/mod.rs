@@ -62,7 +62,10 @@ impl<'a> Endpoint<'a> {
         })
     }
 
-    fn failed(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> EnrollError {
+    fn connection_error(
+        &self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> EnrollError {
         let (url, source) = (self.url.clone(), source.into());
         match CertificateFault::find(&*source) {
             Some(fault) => EnrollError::Certificate { url, fault, source },
@@ -93,7 +96,7 @@ pub(super) async fn fetch_ca(
         .check_ca(&ca)
         .map_err(|error| wrong(error.to_string()))?;
     let shown = deferred
-        .shown()
+        .presented_certificates()
         .ok_or_else(|| wrong("it showed no certificate".into()))?;
     verifier(&ca)?
         .verify_server_cert(
@@ -103,16 +106,12 @@ pub(super) async fn fetch_ca(
             &[],
             UnixTime::now(),
         )
-        .map_err(|error| verification_error((&target.url, &server.host), &shown.leaf, error))?;
+        .map_err(|error| verification_error(&target.url, &server.host, &shown.leaf, error))?;
     Ok(ca)
 }
 
 /// Converts the error of the verification to one that names the cure.
-fn verification_error(
-    (url, host): (&str, &str),
-    shown: &[u8],
-    error: rustls::Error,
-) -> EnrollError {
+fn verification_error(url: &str, host: &str, shown: &[u8], error: rustls::Error) -> EnrollError {
     use rustls::CertificateError::{
         Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
         NotValidYetContext,
@@ -253,7 +252,7 @@ async fn exchange(
 ) -> Result<Vec<u8>, EnrollError> {
     match tokio::time::timeout(REQUEST_TIMEOUT, send(target, tls, request, body)).await {
         Ok(answer) => answer,
-        Err(_) => Err(target.failed(format!("no answer within {REQUEST_TIMEOUT:?}"))),
+        Err(_) => Err(target.connection_error(format!("no answer within {REQUEST_TIMEOUT:?}"))),
     }
 }
 
@@ -265,18 +264,18 @@ async fn send(
 ) -> Result<Vec<u8>, EnrollError> {
     let tcp = tcp::connect(target.server, &target.config.proxy)
         .await
-        .map_err(|error| target.failed(error))?;
+        .map_err(|error| target.connection_error(error))?;
     let stream = TlsConnector::from(Arc::new(tls))
         .connect(target.host.clone(), tcp)
         .await
-        .map_err(|error| target.failed(error))?;
+        .map_err(|error| target.connection_error(error))?;
     let request = request
         .header(http::header::HOST, target.server.to_string())
         .body(Full::new(body))
         .map_err(|error| EnrollError::Url(error.to_string()))?;
     let (status, bytes) = send_request(stream, request)
         .await
-        .map_err(|error| target.failed(error))?;
+        .map_err(|error| target.connection_error(error))?;
     if status.is_success() {
         return Ok(bytes.to_vec());
     }

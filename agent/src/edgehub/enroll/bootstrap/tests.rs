@@ -51,7 +51,7 @@ impl AsyncWrite for CutOff {
 }
 
 /// Returns the result for a server that sends this text and closes the connection.
-async fn answered(text: &str) -> Result<(StatusCode, Bytes), String> {
+async fn answer_to(text: &str) -> Result<(StatusCode, Bytes), String> {
     let (client, mut server) = tokio::io::duplex(64 * 1024);
     let text = text.to_owned();
     let serve = tokio::spawn(async move {
@@ -75,29 +75,35 @@ async fn an_answer_that_came_in_full_counts_however_the_connection_ends() {
         "x".repeat(40_000)
     );
     for _ in 0..100 {
-        let (status, bytes) = answered(&whole).await.unwrap();
+        let (status, bytes) = answer_to(&whole).await.unwrap();
         assert_eq!((status.as_u16(), bytes.len()), (200, 40_000));
     }
     for broken in ["", "HTTP/1.1 200", &whole[..whole.len() - 1]] {
-        assert!(answered(broken).await.is_err(), "{}", broken.len());
+        assert!(answer_to(broken).await.is_err(), "{}", broken.len());
     }
 }
 
 /// Returns the error for a certificate that this CA issued at `made` for `names`, on a connection to `host`.
-fn said(ca: &Ca, trusted: &Ca, names: &[&str], host: &str, made: SystemTime) -> EnrollError {
+fn enroll_error(
+    ca: &Ca,
+    trusted: &Ca,
+    names: &[&str],
+    host: &str,
+    made: SystemTime,
+) -> EnrollError {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let (cert, _) = ca.sign_server(&names, made).unwrap();
     let cert = CertificateDer::from(cert);
     let host_name = ServerName::try_from(host.to_owned()).unwrap();
     let verified = verifier(trusted.cert_der()).unwrap();
     let verified = verified.verify_server_cert(&cert, &[], &host_name, &[], UnixTime::now());
-    verification_error(("https://x", host), &cert, verified.unwrap_err())
+    verification_error("https://x", host, &cert, verified.unwrap_err())
 }
 
 #[test]
 fn a_certificate_for_another_name_is_reported_with_its_names() {
     let ca = Ca::generate(SystemTime::now()).unwrap();
-    let error = said(
+    let error = enroll_error(
         &ca,
         &ca,
         &["127.0.0.1", "localhost"],
@@ -116,9 +122,9 @@ fn a_certificate_for_another_name_is_reported_with_its_names() {
 fn certificates_of_another_cloud_or_time_have_their_own_errors() {
     let now = SystemTime::now();
     let (ca, other) = (Ca::generate(now).unwrap(), Ca::generate(now).unwrap());
-    let error = said(&other, &ca, &["cloud"], "cloud", now);
+    let error = enroll_error(&other, &ca, &["cloud"], "cloud", now);
     assert!(matches!(error, EnrollError::WrongCloud { .. }), "{error}");
-    let error = said(
+    let error = enroll_error(
         &ca,
         &ca,
         &["cloud"],

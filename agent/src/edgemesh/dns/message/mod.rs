@@ -163,7 +163,7 @@ impl Question {
     }
 
     /// Builds the answer of the node's resolvers, after the records that are known here.
-    pub(super) fn forwarded(self, known: Vec<Record>, result: LookupResult) -> Vec<u8> {
+    pub(super) fn into_forwarded(self, known: Vec<Record>, result: LookupResult) -> Vec<u8> {
         let mut message = self.blank;
         message.metadata.response_code = result.code;
         message.answers = known;
@@ -173,17 +173,17 @@ impl Question {
     }
 
     /// Builds the answer REFUSED, for a client that is not answered.
-    pub(super) fn refused(self) -> Vec<u8> {
+    pub(super) fn into_refusal(self) -> Vec<u8> {
         let result = LookupResult {
             code: ResponseCode::Refused,
             ..LookupResult::failed()
         };
-        self.forwarded(Vec::new(), result)
+        self.into_forwarded(Vec::new(), result)
     }
 
     /// Builds the answer SERVFAIL, after which the client asks again, or another server.
-    pub(super) fn failed(self) -> Vec<u8> {
-        self.forwarded(Vec::new(), LookupResult::failed())
+    pub(super) fn into_servfail(self) -> Vec<u8> {
+        self.into_forwarded(Vec::new(), LookupResult::failed())
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::edgemesh::snapshot::{Endpoint, Service};
 
 /// Returns the endpoints that have names: the ready ones, or all if `publishNotReadyAddresses` is set.
-pub(super) fn published(service: &Service) -> impl Iterator<Item = &Endpoint> {
+pub(super) fn published_endpoints(service: &Service) -> impl Iterator<Item = &Endpoint> {
     service
         .endpoints
         .iter()

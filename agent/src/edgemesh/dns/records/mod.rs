@@ -15,7 +15,7 @@ use hickory_resolver::proto::rr::{
 };
 
 use self::{
-    endpoints::{label, published},
+    endpoints::{label, published_endpoints},
     ports::ServiceName,
 };
 use super::zone::Zone;
@@ -180,7 +180,7 @@ impl Lookup<'_> {
             }
             Kind::Proxied => self.addresses(service_name.owner, SERVICE_TTL, &service.cluster_ips),
             Kind::Headless => {
-                let mut all: Vec<IpAddr> = published(service)
+                let mut all: Vec<IpAddr> = published_endpoints(service)
                     .map(|endpoint| endpoint.address)
                     .collect();
                 // the endpoints are sorted by address, and pods of two nodes may have the same address
@@ -227,7 +227,8 @@ impl Lookup<'_> {
                 }
             }
             [hostname] if service.kind == Kind::Headless => {
-                let named = published(service).filter(|endpoint| label(endpoint) == *hostname);
+                let named =
+                    published_endpoints(service).filter(|endpoint| label(endpoint) == *hostname);
                 let all: Vec<IpAddr> = named.map(|endpoint| endpoint.address).collect();
                 if all.is_empty() {
                     Records::default()
@@ -259,7 +260,8 @@ impl Lookup<'_> {
                 break;
             }
             if service.kind == Kind::Headless {
-                let own = published(service).filter(|endpoint| endpoint.address == address);
+                let own =
+                    published_endpoints(service).filter(|endpoint| endpoint.address == address);
                 let named = own.filter_map(|endpoint| {
                     self.zone
                         .name(&[&label(endpoint), names[0], names[1], names[2]])

@@ -4,7 +4,7 @@ use hickory_resolver::proto::rr::{Name, RData, Record, rdata::SRV};
 
 use super::{
     ENDPOINT_TTL, Outcome, Records, SERVICE_TTL, address_record,
-    endpoints::{label, published},
+    endpoints::{label, published_endpoints},
 };
 use crate::edgemesh::{
     dns::zone::Zone,
@@ -51,7 +51,7 @@ impl ServiceName<'_> {
                 }
             }
             Kind::Headless => {
-                for endpoint in published(service) {
+                for endpoint in published_endpoints(service) {
                     let target = self.zone.name(&[&label(endpoint), name, namespace, svc]);
                     let Some(target) = target else { continue };
                     let ports = endpoint

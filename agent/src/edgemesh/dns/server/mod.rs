@@ -102,7 +102,7 @@ impl Server {
     /// Serves until `shutdown`.
     pub async fn serve(&self, shutdown: &CancellationToken) {
         tokio::select! {
-            // cancel-safe, all: clients repeat queries that get no answer
+            // cancel-safe: clients repeat queries that get no answer
             () = shutdown.cancelled() => {}
             () = self.datagrams() => {}
             () = self.connections() => {}
@@ -142,7 +142,7 @@ impl Server {
                             drop(share);
                         }));
                     }
-                    Err(_) => self.send(&forward.question.failed(), client),
+                    Err(_) => self.send(&forward.question.into_servfail(), client),
                 },
             }
         }
@@ -171,7 +171,7 @@ impl Server {
                     tasks.spawn(componentbase::in_span(async move {
                         tokio::select! {
                             // cancel-safe: a connection that is cut off in the middle is closed
-                            () = slot.evicted() => {}
+                            () = slot.wait_evicted() => {}
                             ended = server.connection(stream, client, &slot) => {
                                 if let Err(error) = ended {
                                     debug!(%error, %client, "DNS connection ended");
@@ -206,7 +206,7 @@ impl Server {
                 Step::Reply(reply) => reply,
                 Step::Forward(forward) => match self.0.forwarding.admit(client.ip()) {
                     Ok(_share) => self.forward(*forward).await,
-                    Err(_) => forward.question.failed(),
+                    Err(_) => forward.question.into_servfail(),
                 },
             };
             let length = u16::try_from(reply.len()).map_err(io::Error::other)?;
@@ -222,12 +222,12 @@ impl Server {
             Err(refusal) => return refusal.map_or(Step::Ignore, Step::Reply),
         };
         if !self.0.clients.allow(client.ip()) {
-            return Step::Reply(question.refused());
+            return Step::Reply(question.into_refusal());
         }
         let snapshot = self.0.snapshots.borrow().clone();
         let zone = &self.0.config.domain;
         match records::answer(&snapshot, zone, question.name(), question.kind()) {
-            Answer::NotSynced => Step::Reply(question.failed()),
+            Answer::NotSynced => Step::Reply(question.into_servfail()),
             Answer::Authoritative(mut records) => match std::mem::take(&mut records.outcome) {
                 Outcome::Alias(name) => Step::Forward(Box::new(Forward {
                     question,
@@ -240,7 +240,7 @@ impl Server {
                 }
             },
             Answer::Forward if self.0.upstreams.is_probe(question.name()) => {
-                Step::Reply(question.failed())
+                Step::Reply(question.into_servfail())
             }
             Answer::Forward => {
                 let name = question.name().clone();
@@ -259,7 +259,7 @@ impl Server {
             .upstreams
             .lookup(forward.name, forward.question.kind())
             .await;
-        forward.question.forwarded(forward.known, result)
+        forward.question.into_forwarded(forward.known, result)
     }
 }
 

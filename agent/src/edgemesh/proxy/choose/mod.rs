@@ -45,7 +45,8 @@ impl Balancer {
         usable: &[EndpointAddress],
         policy: Policy,
         client: IpAddr,
-        (now, random): (Instant, usize),
+        now: Instant,
+        random: usize,
     ) -> Vec<EndpointAddress> {
         let mut order = self.order(usable, policy.balancing, client, random);
         if let Some(timeout) = policy.affinity

@@ -23,7 +23,7 @@ const AFFINE: Policy = Policy {
 #[test]
 fn random_takes_each_alike() {
     let (mut balancer, three, now) = (Balancer::default(), endpoints([1, 2, 3]), Instant::now());
-    let mut chosen = |chance| balancer.choose(&three, Policy::default(), client(1), (now, chance));
+    let mut chosen = |chance| balancer.choose(&three, Policy::default(), client(1), now, chance);
     let firsts: Vec<_> = (0..6).map(|chance| chosen(chance)[0].clone()).collect();
     assert_eq!(
         firsts,
@@ -36,7 +36,7 @@ fn random_takes_each_alike() {
         "the others are tried after it"
     );
     assert_eq!(
-        balancer.choose(&[], Policy::default(), client(1), (now, 7)),
+        balancer.choose(&[], Policy::default(), client(1), now, 7),
         [],
         "row 2"
     );
@@ -45,8 +45,7 @@ fn random_takes_each_alike() {
 #[test]
 fn not_more_are_tried_than_is_useful() {
     let many = endpoints(0..50);
-    let chosen =
-        Balancer::default().choose(&many, Policy::default(), client(1), (Instant::now(), 0));
+    let chosen = Balancer::default().choose(&many, Policy::default(), client(1), Instant::now(), 0);
     assert_eq!(chosen, endpoints([0, 1, 2, 3]));
 }
 
@@ -60,7 +59,7 @@ fn round_robin_takes_one_after_the_other() {
     let mut firsts = |numbers: &[u8], times: usize| {
         let all = endpoints(numbers.iter().copied());
         (0..times)
-            .map(|_| balancer.choose(&all, policy, client(1), (now, 9))[0].clone())
+            .map(|_| balancer.choose(&all, policy, client(1), now, 9)[0].clone())
             .collect::<Vec<_>>()
     };
     assert_eq!(firsts(&[1, 2, 3], 4), endpoints([1, 2, 3, 1]));
@@ -80,7 +79,7 @@ fn consistent_hash_moves_no_clients_but_those_of_what_has_gone() {
     };
     let five = endpoints(1..=5);
     let mut of = |all: &[EndpointAddress], number| {
-        balancer.choose(all, policy, client(number), (now, usize::from(number)))[0].clone()
+        balancer.choose(all, policy, client(number), now, usize::from(number))[0].clone()
     };
     let before: Vec<_> = (0..=255).map(|number| of(&five, number)).collect();
     assert_eq!(
@@ -108,7 +107,7 @@ fn a_client_keeps_its_endpoint() {
     let at = |seconds: u64| begun + Duration::from_secs(seconds);
     balancer.record_reached(AFFINE, client(1), three[1].clone(), begun);
     let first = |balancer: &mut Balancer, number, seconds, all: &[EndpointAddress]| {
-        balancer.choose(all, AFFINE, client(number), (at(seconds), 0))[0].clone()
+        balancer.choose(all, AFFINE, client(number), at(seconds), 0)[0].clone()
     };
     assert_eq!(first(&mut balancer, 1, 99, &three), three[1], "row 49");
     assert_eq!(
@@ -175,7 +174,7 @@ fn what_was_not_reached_is_tried_last_for_a_while() {
     balancer.record_unreachable(three[0].clone(), begun);
     let mut chosen = |seconds| {
         let now = begun + Duration::from_secs(seconds);
-        balancer.choose(&three, Policy::default(), client(1), (now, 0))
+        balancer.choose(&three, Policy::default(), client(1), now, 0)
     };
     assert_eq!(chosen(4), endpoints([2, 3, 1]));
     assert_eq!(chosen(5), endpoints([1, 2, 3]));

@@ -144,7 +144,7 @@ impl<'a> Planner<'a> {
                     self.plan.api.insert(listen.address);
                     continue;
                 }
-                let target = self.target(name, service, port, (is_own, *address));
+                let target = self.target(name, service, port, is_own, *address);
                 is_served |= target.has_endpoints();
                 self.add_listener(name, listen, target);
             }
@@ -177,7 +177,7 @@ impl<'a> Planner<'a> {
                         protocol: port.protocol,
                         address: SocketAddr::new(*address, number),
                     };
-                    let target = self.target(name, service, port, (false, *address));
+                    let target = self.target(name, service, port, false, *address);
                     self.add_listener(name, listen, target);
                 }
             }
@@ -205,7 +205,8 @@ impl<'a> Planner<'a> {
         name: &Name,
         service: &Service,
         port: &Port,
-        (is_own, address): (bool, IpAddr),
+        is_own: bool,
+        address: IpAddr,
     ) -> Target {
         let mut usable = usable(service, port, &self.config.node, address.is_ipv4());
         let Usable {

@@ -59,7 +59,7 @@ fn service(cluster_ips: &[&str]) -> Service {
     }
 }
 
-fn planned(services: &[(&str, Service)], config: &PlanConfig) -> Plan {
+fn plan_of(services: &[(&str, Service)], config: &PlanConfig) -> Plan {
     let named = |(name, service): &(&str, Service)| {
         (("shop".to_owned(), (*name).to_owned()), service.clone())
     };
@@ -81,7 +81,7 @@ fn places(plan: &Plan) -> Vec<String> {
 
 #[test]
 fn an_address_is_had_and_its_ports_are_listened_to() {
-    let plan = planned(&[("web", service(&["10.96.0.10", "fd00::a"]))], &config());
+    let plan = plan_of(&[("web", service(&["10.96.0.10", "fd00::a"]))], &config());
     assert_eq!(
         places(&plan),
         ["TCP 10.96.0.10:80 shop/web", "TCP [fd00::a]:80 shop/web"]
@@ -104,7 +104,7 @@ fn an_address_is_had_and_its_ports_are_listened_to() {
 fn without_endpoints_nobody_listens_and_the_kernel_refuses() {
     let mut none = service(&["10.96.0.10"]);
     none.endpoints.clear();
-    let plan = planned(&[("web", none)], &config());
+    let plan = plan_of(&[("web", none)], &config());
     assert!(plan.targets.is_empty(), "row 2");
     assert_eq!(
         plan.addresses.len(),
@@ -119,7 +119,7 @@ fn what_is_not_proxied() {
     headless.kind = Kind::Headless;
     let mut elsewhere = service(&["10.96.0.11"]);
     elsewhere.other_proxy = true;
-    let plan = planned(
+    let plan = plan_of(
         &[("headless", headless), ("elsewhere", elsewhere)],
         &config(),
     );
@@ -140,7 +140,7 @@ fn addresses_that_no_service_may_have() {
     ] {
         let mut claims = service(&[]);
         claims.external_ips = vec![address.parse().unwrap()];
-        let plan = planned(&[("web", claims)], &config());
+        let plan = plan_of(&[("web", claims)], &config());
         assert!(
             plan.addresses.is_empty() && plan.targets.is_empty(),
             "{address}"
@@ -157,7 +157,7 @@ fn addresses_that_no_service_may_have() {
 fn who_claims_what_another_has_does_not_get_it() {
     let mut claims = service(&["10.96.0.1"]);
     claims.external_ips = vec![[10, 96, 0, 10].into()];
-    let plan = planned(
+    let plan = plan_of(
         &[("a", claims), ("web", service(&["10.96.0.10"]))],
         &config(),
     );
@@ -216,7 +216,7 @@ fn node_ports() {
     let mut web = service(&["10.96.0.10"]);
     web.ports[0].node_port = Some(30080);
     let mut config = config();
-    let all = planned(&[("web", web.clone())], &config);
+    let all = plan_of(&[("web", web.clone())], &config);
     let expected = [
         "TCP 10.96.0.10:80 shop/web",
         "TCP 127.0.0.1:30080 shop/web",
@@ -228,7 +228,7 @@ fn node_ports() {
         "row 18, and of the Service's family only"
     );
     web.cluster_ips.push("fd00::a".parse().unwrap());
-    let dual = planned(&[("web", web.clone())], &config);
+    let dual = plan_of(&[("web", web.clone())], &config);
     let dual = places(&dual);
     assert!(
         dual.contains(&"TCP [2001:db8::5]:30080 shop/web".to_owned()),
@@ -240,7 +240,7 @@ fn node_ports() {
         "row 20: not at ::1: {dual:?}"
     );
     config.node_port_networks = vec![Network::parse("192.0.2.0/24").unwrap()];
-    let few = places(&planned(&[("web", web)], &config));
+    let few = places(&plan_of(&[("web", web)], &config));
     assert_eq!(
         few.iter().filter(|place| place.contains("30080")).count(),
         1,
@@ -253,7 +253,7 @@ fn who_is_inside_gets_past_a_local_policy() {
     let mut web = service(&["10.96.0.10"]);
     (web.external_local, web.ports[0].node_port) = (true, Some(30080));
     web.external_ips = vec![[198, 51, 100, 7].into()];
-    let plan = planned(&[("web", web)], &config());
+    let plan = plan_of(&[("web", web)], &config());
     for place in ["192.0.2.5:30080", "198.51.100.7:80"] {
         let place = ListenAddress {
             protocol: Protocol::Tcp,
@@ -307,7 +307,7 @@ fn what_has_the_address_of_an_own_pod_is_not_dialled_for_another_node() {
     .iter()
     .flat_map(|address| [with(address, "far"), with(address, "edge-1")])
     .collect();
-    let plan = planned(&[("web", service)], &config);
+    let plan = plan_of(&[("web", service)], &config);
     let target = plan.targets.values().next().unwrap();
     let direct: Vec<_> = target
         .for_local
@@ -343,7 +343,7 @@ fn a_load_balancers_source_ranges_are_kept() {
     web.ports[0].node_port = Some(30080);
     web.source_ranges = vec![Network::parse("203.0.113.0/24").unwrap()];
     let count = |web: &Service, place: &str, client: [u8; 4]| {
-        let plan = planned(&[("web", web.clone())], &config());
+        let plan = plan_of(&[("web", web.clone())], &config());
         let place = ListenAddress {
             protocol: Protocol::Tcp,
             address: place.parse().unwrap(),
@@ -382,7 +382,7 @@ fn a_load_balancers_source_ranges_are_kept() {
 fn what_is_set_and_not_followed_is_told_by_name() {
     let mut web = service(&["10.96.0.10"]);
     web.unserved = vec!["has the port 9 of SCTP, which is not served on this node".into()];
-    let plan = planned(&[("web", web)], &config());
+    let plan = plan_of(&[("web", web)], &config());
     let said =
         ["Service shop/web has the port 9 of SCTP, which is not served on this node".to_owned()];
     assert_eq!(plan.unserved, said.into());
@@ -394,17 +394,17 @@ fn external_addresses_are_served_where_that_is_configured_and_while_there_are_en
     claims.external_ips = vec![[198, 51, 100, 7].into()];
     let mut config = config();
     config.external_networks = vec![Network::parse("198.51.100.0/24").unwrap()];
-    let plan = planned(&[("web", claims.clone())], &config);
+    let plan = plan_of(&[("web", claims.clone())], &config);
     assert_eq!(places(&plan), ["TCP 198.51.100.7:80 shop/web"], "row 17");
     let mut idle = claims.clone();
     idle.endpoints.clear();
     assert_eq!(
-        planned(&[("web", idle)], &config),
+        plan_of(&[("web", idle)], &config),
         Plan::default(),
         "it is left to whom it belongs"
     );
     config.external_networks.clear();
-    let plan = planned(&[("web", claims)], &config);
+    let plan = plan_of(&[("web", claims)], &config);
     assert!(plan.addresses.is_empty() && plan.targets.is_empty());
     let said = plan.unserved.first().unwrap();
     assert!(
@@ -424,7 +424,7 @@ fn endpoints_that_no_pod_has() {
     ] {
         let mut web = service(&["10.96.0.10"]);
         web.endpoints[0].address = address.parse().unwrap();
-        let plan = planned(&[("web", web)], &config());
+        let plan = plan_of(&[("web", web)], &config());
         assert!(plan.targets.is_empty(), "{address}");
         let said = plan.unserved.first().unwrap();
         assert!(
@@ -453,7 +453,7 @@ fn services_that_lead_to_services_have_no_such_endpoints() {
         ("node", node_port),
         ("host", to("10.96.0.5", "192.0.2.5", 8080)),
     ];
-    let plan = planned(&services, &config());
+    let plan = plan_of(&services, &config());
     assert_eq!(
         places(&plan),
         ["TCP 10.96.0.5:80 shop/host"],
@@ -526,7 +526,7 @@ fn node_ports_of_nodes_that_lead_to_each_other_do_not_go_round() {
             };
             (
                 *node,
-                planned(
+                plan_of(
                     services,
                     &PlanConfig {
                         local: Arc::new(local),

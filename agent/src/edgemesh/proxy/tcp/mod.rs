@@ -80,7 +80,7 @@ pub(super) async fn serve(listener: TcpListener, backend: Backend, connections: 
             .tracker
             .spawn(componentbase::in_span(async move {
                 tokio::select! {
-                    // cancel-safe, both: on shutdown the connection ends
+                    // cancel-safe: on shutdown the connection ends
                     () = shutdown.cancelled() => {}
                     () = forward(client, peer, backend, permit) => {}
                 }

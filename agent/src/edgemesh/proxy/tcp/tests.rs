@@ -180,7 +180,7 @@ async fn one_service_has_its_share_and_not_more() {
         }
     };
     held.push(within("another connection", again).await);
-    assert_eq!(front.budget.connected(), 3, "none is lost");
+    assert_eq!(front.budget.connection_count(), 3, "none is lost");
 }
 
 #[tokio::test]
@@ -230,10 +230,10 @@ async fn a_client_that_has_ended_and_is_gone_keeps_no_place() {
         b'x',
         "half of it goes on"
     );
-    assert_eq!(front.budget.connected(), 1);
+    assert_eq!(front.budget.connection_count(), 1);
     client.set_zero_linger().unwrap();
     drop(client);
-    until("its place is free", || front.budget.connected() == 0).await;
+    until("its place is free", || front.budget.connection_count() == 0).await;
     let error = within("the end of the connection", server.read_u8()).await;
     assert!(error.is_err());
 }
@@ -276,7 +276,12 @@ async fn ten_thousand_connections_leave_nothing_behind() {
     const AT_ONCE: usize = 100;
     let front = front(&[echo(b'a').await, echo(b'b').await], AT_ONCE);
     connect(&front).await;
-    let until_all = async || until("all places are free", || front.budget.connected() == 0).await;
+    let until_all = async || {
+        until("all places are free", || {
+            front.budget.connection_count() == 0
+        })
+        .await
+    };
     until_all().await;
     let before = open_files();
     for _ in 0..10_000 / AT_ONCE {
@@ -287,7 +292,11 @@ async fn ten_thousand_connections_leave_nothing_behind() {
             stream
         });
         let streams = futures::future::join_all(streams).await;
-        assert_eq!(front.budget.connected(), AT_ONCE, "all are held at once");
+        assert_eq!(
+            front.budget.connection_count(),
+            AT_ONCE,
+            "all are held at once"
+        );
         drop(streams);
         until_all().await;
     }

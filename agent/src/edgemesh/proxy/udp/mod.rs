@@ -138,7 +138,7 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let received = tokio::select! {
-            // cancel-safe, all: a datagram is taken only by the arm that wins
+            // cancel-safe: a datagram is taken only by the arm that wins
             received = socket.recv_from(&mut datagram) => received,
             changed = target.changed() => {
                 let serving = target.borrow_and_update().serving.clone();
@@ -314,7 +314,7 @@ async fn forward_over_relay(
         }
     };
     tokio::select! {
-        // cancel-safe, both: the flow ends
+        // cancel-safe: the flow ends
         () = forth => {}
         () = back => {}
     }

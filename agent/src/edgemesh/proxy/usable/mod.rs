@@ -87,7 +87,7 @@ fn cluster(all: &[Candidate<'_>], node: &NodeTopology) -> Vec<EndpointAddress> {
     if ready.is_empty() {
         terminating(all.iter())
     } else {
-        hinted(&ready, node)
+        hinted_endpoints(&ready, node)
     }
 }
 
@@ -118,7 +118,7 @@ fn terminating<'a>(all: impl Iterator<Item = &'a Candidate<'a>>) -> Vec<Endpoint
 
 /// Of the ready endpoints, those whose hints name this node, or else its zone; all of them if hints are missing for some, or none names
 /// this node.
-fn hinted(ready: &[Candidate<'_>], node: &NodeTopology) -> Vec<EndpointAddress> {
+fn hinted_endpoints(ready: &[Candidate<'_>], node: &NodeTopology) -> Vec<EndpointAddress> {
     let hinted = |hints: fn(&Endpoint) -> &[String], own: Option<&String>| {
         let is_complete = ready
             .iter()

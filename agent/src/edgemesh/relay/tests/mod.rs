@@ -25,12 +25,9 @@ use wire::{
 };
 
 use super::*;
-use crate::{
-    edgemesh::{
-        dialer::{Destination, DialError, Dialer, EndpointStream},
-        snapshot::{self, Endpoint as OfService, Service, Snapshot},
-    },
-    netlink::own_addresses,
+use crate::edgemesh::{
+    dialer::{Destination, DialError, Dialer, EndpointStream},
+    snapshot::{self, Endpoint as OfService, Service, Snapshot},
 };
 
 /// Who connects.
@@ -84,7 +81,7 @@ impl Cloud {
         let (accepting, cloud) = (endpoint.clone(), inner.clone());
         tokio::spawn(async move {
             while let Some(incoming) = accepting.accept().await {
-                tokio::spawn(connected(incoming.await.unwrap(), cloud.clone()));
+                tokio::spawn(serve_connection(incoming.await.unwrap(), cloud.clone()));
             }
         });
         Self {
@@ -104,7 +101,7 @@ impl Cloud {
     }
 }
 
-async fn connected(connection: Connection, cloud: Arc<Inner>) {
+async fn serve_connection(connection: Connection, cloud: Arc<Inner>) {
     let shown = connection
         .peer_identity()
         .unwrap()
@@ -262,7 +259,7 @@ async fn node(cloud: &Cloud, ca: &Ca, name: &str, snapshot: Snapshot) -> Node {
 
 /// An address of this machine that pods could have.
 fn own() -> IpAddr {
-    let own = own_addresses()
+    let own = componentbase::addresses::own()
         .unwrap()
         .into_iter()
         .find(|own| own.is_ipv4() && !own.is_loopback());

@@ -50,7 +50,7 @@ enum RepairError {
 impl Remote {
     /// Repairs damaged objects, now and as they are found; never returns.
     pub(in crate::metamanager) async fn repair_damaged(self) {
-        let mut damaged = self.desired.damaged();
+        let mut damaged = self.desired.damaged_objects();
         let mut link = self.hub.link();
         let mut backoff = Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF);
         let mut unknown = UnknownPods::new();
@@ -77,7 +77,7 @@ impl Remote {
                     false => std::future::pending().await,
                 }
             };
-            // Cancel-safe, all: each only ends the wait.
+            // cancel-safe: each only ends the wait.
             tokio::select! {
                 _ = damaged.changed() => {}
                 () = again => {}

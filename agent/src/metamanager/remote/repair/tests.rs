@@ -167,14 +167,18 @@ async fn serve(line: FakeCloud, without: &'static str) {
 }
 
 async fn until_whole(store: &Arc<dyn Store>) {
-    let mut damaged = store.damaged();
+    let mut damaged = store.damaged_objects();
     let healed = async {
         while !damaged.now().is_empty() {
             damaged.changed().await;
         }
     };
     let healed = timeout(WAIT_TIMEOUT, healed).await;
-    assert!(healed.is_ok(), "still damaged: {:?}", store.damaged().now());
+    assert!(
+        healed.is_ok(),
+        "still damaged: {:?}",
+        store.damaged_objects().now()
+    );
 }
 
 #[tokio::test]
@@ -205,7 +209,7 @@ async fn a_damaged_object_comes_from_the_cloud_again_and_the_others_are_read_mea
             );
             let mending = tokio::spawn(remote.repair_damaged());
             assert_eq!(
-                store.damaged().now().len(),
+                store.damaged_objects().now().len(),
                 1,
                 "{what} {plural}: nobody could be asked"
             );
@@ -257,7 +261,7 @@ async fn a_deletion_by_the_cloud_also_removes_a_damaged_object() {
         let put =
             CloudChange::new(Change::Delete, &path, object("configmaps", "one"), &header).unwrap();
         node.desired.apply(put).await.unwrap();
-        assert!(node.store.damaged().now().is_empty());
+        assert!(node.store.damaged_objects().now().is_empty());
         let entry = node.desired.entry(&key("configmaps", "one")).await.unwrap();
         assert!(
             entry.object.is_none() && entry.record.is_none(),

@@ -266,7 +266,8 @@ fn allows(rule: &Value, request: &ObjectRequest) -> bool {
         rule,
         verb(request.verb),
         &target.group,
-        (&resource, &target.name),
+        &resource,
+        &target.name,
     )
 }
 

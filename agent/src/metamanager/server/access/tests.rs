@@ -43,7 +43,7 @@ fn claims(account: &str, expires: i64) -> Value {
     })
 }
 
-fn unsigned(claims: &Value, signature: &str) -> String {
+fn unsigned_token(claims: &Value, signature: &str) -> String {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     format!(
         "{}.{}.{signature}",
@@ -66,7 +66,7 @@ pub(in super::super) async fn own() -> Desired {
 
 /// Stores and returns a token of `robot` that the cloud gave to this node.
 pub(in super::super) async fn held_token(own: &Desired) -> String {
-    let token = unsigned(&claims("robot", soon()), "AAAA");
+    let token = unsigned_token(&claims("robot", soon()), "AAAA");
     holds(own, "held", &token).await;
     token
 }
@@ -131,17 +131,17 @@ async fn caller(access: &Access, authorization: Option<&str>) -> Option<Caller> 
 #[tokio::test]
 async fn without_keys_a_token_is_good_that_the_cloud_gave_to_this_node() {
     let own = own().await;
-    let held = unsigned(&claims("robot", soon()), "AAAA");
-    let old = unsigned(&claims("robot", 1000), "AAAA");
+    let held = unsigned_token(&claims("robot", soon()), "AAAA");
+    let old = unsigned_token(&claims("robot", 1000), "AAAA");
     let other_pod = {
         let mut claims = claims("robot", soon());
         claims["kubernetes.io"]["pod"]["uid"] = "u2".into();
-        unsigned(&claims, "AAAA")
+        unsigned_token(&claims, "AAAA")
     };
     let elsewhere = {
         let mut claims = claims("robot", soon());
         claims["iss"] = "https://elsewhere".into();
-        unsigned(&claims, "AAAA")
+        unsigned_token(&claims, "AAAA")
     };
     for (name, token) in [
         ("held", &held),
@@ -153,7 +153,7 @@ async fn without_keys_a_token_is_good_that_the_cloud_gave_to_this_node() {
     }
     let access = access(&own, Vec::new());
     let robot = Some(Caller::Account("ns".into(), "robot".into()));
-    let forged = unsigned(&claims("admin", soon()), "AAAA");
+    let forged = unsigned_token(&claims("admin", soon()), "AAAA");
     let rows = [
         (None, Some(Caller::Anonymous)),
         (Some(format!("Bearer {held}")), robot.clone()),
@@ -192,7 +192,7 @@ async fn with_keys_a_token_is_good_that_one_of_them_has_signed() {
         robot
     );
     let changed = format!("{}.AAAA", signed.rsplit_once('.').unwrap().0);
-    let held = unsigned(&claims("robot", soon()), "AAAA");
+    let held = unsigned_token(&claims("robot", soon()), "AAAA");
     holds(&own, "held", &held).await;
     for bad in [
         other.sign_es256(&claims("robot", soon())).unwrap(),

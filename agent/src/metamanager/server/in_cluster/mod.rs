@@ -167,7 +167,7 @@ impl InCluster {
                 }
             };
             tokio::select! {
-                // cancel-safe, both: the newest addresses are read in any case
+                // cancel-safe: the newest addresses are read in any case
                 changed = addresses.changed() => if changed.is_err() { std::future::pending().await },
                 () = again => {}
             }

@@ -10,10 +10,11 @@ use std::{
     net::{IpAddr, Ipv4Addr},
 };
 
+use componentbase::addresses::{self, all_of_interface};
 use nix::{errno::Errno, net::if_::if_nametoindex};
 use tracing::info;
 
-use crate::netlink::{Kernel, addresses_of, own_addresses};
+use crate::netlink::Kernel;
 
 /// The name of the interface.
 const INTERFACE_NAME: &str = "edge-dummy0";
@@ -43,7 +44,7 @@ pub(crate) enum InterfaceError {
 
 /// Ensures that an interface has the address. An interface that has it already is not changed.
 pub(crate) fn ensure(address: IpAddr) -> Result<(), InterfaceError> {
-    let failed = |step: &'static str| move |errno: Errno| failed(step, address, errno);
+    let failed = |step: &'static str| move |errno: Errno| system_error(step, address, errno);
     if address.is_loopback()
         || address.is_unspecified()
         || has_address(address).map_err(failed("be looked for"))?
@@ -80,7 +81,7 @@ pub(crate) fn remove(addresses: &[IpAddr]) -> Result<(), InterfaceError> {
         .first()
         .copied()
         .unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-    let failed = |step: &'static str| move |errno: Errno| failed(step, asked, errno);
+    let failed = |step: &'static str| move |errno: Errno| system_error(step, asked, errno);
     let kernel = Kernel::open().map_err(failed("be asked for"))?;
     for address in addresses {
         match kernel.execute(&message::remove_address(index, *address)) {
@@ -91,7 +92,7 @@ pub(crate) fn remove(addresses: &[IpAddr]) -> Result<(), InterfaceError> {
     // link-local addresses, which the kernel gives to each interface, do not count
     let is_own =
         |address: &IpAddr| matches!(address, IpAddr::V6(six) if six.is_unicast_link_local());
-    if addresses_of(INTERFACE_NAME)
+    if all_of_interface(INTERFACE_NAME)
         .map_err(failed("be looked at"))?
         .iter()
         .all(is_own)
@@ -103,7 +104,7 @@ pub(crate) fn remove(addresses: &[IpAddr]) -> Result<(), InterfaceError> {
     Ok(())
 }
 
-fn failed(step: &'static str, address: IpAddr, errno: Errno) -> InterfaceError {
+fn system_error(step: &'static str, address: IpAddr, errno: Errno) -> InterfaceError {
     match errno {
         Errno::EPERM | Errno::EACCES => InterfaceError::NotAllowed(address),
         errno => InterfaceError::Failed {
@@ -116,7 +117,7 @@ fn failed(step: &'static str, address: IpAddr, errno: Errno) -> InterfaceError {
 
 /// Reports whether an interface of this machine has the address.
 fn has_address(address: IpAddr) -> Result<bool, Errno> {
-    Ok(own_addresses()?.contains(&address))
+    Ok(addresses::own()?.contains(&address))
 }
 
 fn create_interface(kernel: &Kernel) -> Result<(), Errno> {

@@ -49,7 +49,7 @@ fn existing_interfaces_are_not_changed() {
 
 #[test]
 fn without_the_capability_the_error_names_the_cure() {
-    let text = failed("be made", [169, 254, 30, 10].into(), Errno::EPERM).to_string();
+    let text = system_error("be made", [169, 254, 30, 10].into(), Errno::EPERM).to_string();
     assert!(
         text.contains("CAP_NET_ADMIN") && text.contains("ip link add edge-dummy0 type dummy"),
         "{text}"

@@ -64,7 +64,7 @@ pub(super) async fn answer(
         SelfReview::Access => access_review(who, caller, question).await?,
         SelfReview::Rules => rules_review(who, caller, text(question, "/spec/namespace")).await?,
     };
-    Ok(review.answered("v1", &question["spec"], &status))
+    Ok(review.into_answer("v1", &question["spec"], &status))
 }
 
 /// Returns the authenticated identity of the caller. Programs of this machine are the node.

@@ -91,7 +91,7 @@ async fn subject_reviews_return_the_callers_identity() {
 }
 
 /// Returns whether the caller may, or the code of the response if that is an error.
-async fn asked(who: &Authenticator, caller: &Caller, line: &str) -> Result<bool, u16> {
+async fn ask(who: &Authenticator, caller: &Caller, line: &str) -> Result<bool, u16> {
     let [verb, resource, namespace] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
     let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
     let wanted =
@@ -141,7 +141,7 @@ async fn access_reviews_say_what_metaserver_allows() {
     ];
     for (who, caller, line, expected) in rows {
         assert_eq!(
-            asked(who, &caller, line).await,
+            ask(who, &caller, line).await,
             expected,
             "{caller:?}: {line}"
         );

@@ -158,7 +158,7 @@ fn token(key: &str, value: Value) -> Row {
     {
         return Row::Skipped("it has no token");
     }
-    let issued = issued(&value).unwrap_or_default();
+    let issued = issue_time(&value).unwrap_or_default();
     let (key, entry) = stored_token(
         &request.namespace,
         &request.account,
@@ -170,7 +170,7 @@ fn token(key: &str, value: Value) -> Row {
 }
 
 /// Returns when the token was issued, computed as in EdgeCore: its lifetime before its expiration.
-fn issued(token: &Value) -> Option<String> {
+fn issue_time(token: &Value) -> Option<String> {
     let expiry: jiff::Timestamp = token
         .pointer("/status/expirationTimestamp")
         .and_then(Value::as_str)?

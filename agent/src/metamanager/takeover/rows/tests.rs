@@ -13,7 +13,7 @@ fn words(row: Row) -> String {
     }
 }
 
-fn named(name: &str, more: Value) -> String {
+fn named_row(name: &str, more: Value) -> String {
     let mut object = json!({"metadata": {"name": name, "uid": "u"}});
     for (key, value) in more.as_object().unwrap() {
         object[key] = value.clone();
@@ -32,13 +32,13 @@ fn rows_of_meta() {
         (
             "ns/pod/p",
             "pod",
-            named("p", here()),
+            named_row("p", here()),
             "object pods ns/p of u",
         ),
         (
             "ns/pod/p",
             "pod",
-            named("p", json!({"spec": {"nodeName": "edge-2"}})),
+            named_row("p", json!({"spec": {"nodeName": "edge-2"}})),
             "left: it is a pod of another node",
         ),
         (
@@ -51,31 +51,31 @@ fn rows_of_meta() {
         (
             "null/node/edge-1",
             "node",
-            named("edge-1", json!({})),
+            named_row("edge-1", json!({})),
             "object nodes edge-1 of u",
         ),
         (
             "null/node/edge-2",
             "node",
-            named("edge-2", json!({})),
+            named_row("edge-2", json!({})),
             "left: it is another node",
         ),
         (
             "ns/secret/s",
             "secret",
-            named("s", json!({})),
+            named_row("s", json!({})),
             "object secrets ns/s of u",
         ),
         (
             "ns/device/d",
             "device",
-            named("d", json!({})),
+            named_row("d", json!({})),
             "object device.kubeedge.io ns/d of u",
         ),
         (
             "kube-node-lease/lease/edge-1",
             "lease",
-            named("edge-1", json!({})),
+            named_row("edge-1", json!({})),
             "left: this agent makes its own",
         ),
         // an error of the cloud
@@ -88,7 +88,7 @@ fn rows_of_meta() {
         (
             "ns/configmap/c",
             "configmap",
-            named("other", json!({})),
+            named_row("other", json!({})),
             "left: it is not the object that its key names",
         ),
         (
@@ -106,7 +106,7 @@ fn rows_of_meta() {
         (
             "node/edge-1/ns/devicemapper/m",
             "devicemapper",
-            named("m", json!({})),
+            named_row("m", json!({})),
             "kept devicemapper.edgecore.outrigger.dev m",
         ),
         ("", "", "null".into(), "left: its key names no object"),
@@ -126,42 +126,42 @@ fn rows_of_meta_v2() {
     let rows = [
         (
             "/core/v1/pods/ns/p",
-            named("p", here()),
+            named_row("p", here()),
             "mirrored pods ns/p of u",
         ),
         (
             "/core/v1/nodes/null/edge-1",
-            named("edge-1", json!({})),
+            named_row("edge-1", json!({})),
             "mirrored nodes edge-1 of u",
         ),
         (
             "/core/v1/services/ns/s",
-            named("s", json!({})),
+            named_row("s", json!({})),
             "object services ns/s of u",
         ),
         (
             "/apps.kruise.io/v1/things/ns/t",
-            named("t", json!({})),
+            named_row("t", json!({})),
             "object things.apps.kruise.io ns/t of u",
         ),
         (
             "/core/v1/events/ns/e",
-            named("e", json!({})),
+            named_row("e", json!({})),
             "left: this agent makes its own",
         ),
         (
             "/devices.kubeedge.io/v1beta1/devices/ns/d",
-            named("d", json!({})),
+            named_row("d", json!({})),
             "left: it is in the table meta, too",
         ),
         (
             "/core/v1/services/ns",
-            named("s", json!({})),
+            named_row("s", json!({})),
             "left: its key names no object",
         ),
         (
             "core/v1/services/ns/s",
-            named("s", json!({})),
+            named_row("s", json!({})),
             "left: its key names no object",
         ),
     ];

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::fields::{
-    Setters, bad_texts, containers, context, is_set, name, plural, quoted, unless_own_users,
+    Setters, bad_texts, containers, context, is_set, name, plural, quote_names, unless_own_users,
 };
 use crate::admission::pod_security::pod::{Pod, Violation};
 use kubeapi::object::{items, text, text_or_empty};
@@ -29,7 +29,7 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
         .filter(|(key, value)| key.starts_with(APP_ARMOR) && !is_allowed(value))
         .map(|(key, value)| format!("{key}={value:?}"))
         .collect();
-    let mut setters = Setters::of(&types, is_bad).told();
+    let mut setters = Setters::of(&types, is_bad).descriptions();
     if !annotations.is_empty() {
         setters.push(plural("annotation", "annotations", annotations.len()).to_owned());
         values.extend(annotations);
@@ -43,7 +43,7 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
         detail: format!(
             "{} must not set AppArmor profile type to {}",
             setters.join(" and "),
-            quoted(&values)
+            quote_names(&values)
         ),
     })
 }
@@ -82,7 +82,7 @@ pub(super) fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
         detail: format!(
             "{} must not include {} in securityContext.capabilities.add",
             containers(&bad),
-            quoted(&forbidden)
+            quote_names(&forbidden)
         ),
     })
 }
@@ -112,7 +112,7 @@ pub(super) fn host_path_volumes(pod: &Pod<'_>) -> Option<Violation> {
         detail: format!(
             "{} {}",
             plural("volume", "volumes", bad.len()),
-            quoted(&bad)
+            quote_names(&bad)
         ),
     })
 }
@@ -182,13 +182,13 @@ pub(super) fn handler_hosts(pod: &Pod<'_>) -> Option<Violation> {
                 "probe or lifecycle hosts",
                 hosts.len()
             ),
-            quoted(&hosts)
+            quote_names(&hosts)
         ),
     })
 }
 
 /// No container that may do all.
-pub(super) fn privileged(pod: &Pod<'_>) -> Option<Violation> {
+pub(super) fn check_privileged(pod: &Pod<'_>) -> Option<Violation> {
     let bad =
         pod.containers_where(|container| context(container, "/privileged").as_bool() == Some(true));
     (!bad.is_empty()).then(|| Violation {
@@ -215,7 +215,7 @@ pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
         detail: format!(
             "{} must not set securityContext.procMount to {}",
             containers(&bad),
-            quoted(&kinds)
+            quote_names(&kinds)
         ),
     })
 }
@@ -255,7 +255,7 @@ fn selinux_but_for(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
         faults.push(format!(
             "{} {}",
             plural("type", "types", types.len()),
-            quoted(&types)
+            quote_names(&types)
         ));
     }
     faults.extend(user.then(|| "user may not be set".to_owned()));
@@ -264,7 +264,7 @@ fn selinux_but_for(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
         reason: "seLinuxOptions",
         detail: format!(
             "{} set forbidden securityContext.seLinuxOptions: {}",
-            setters.joined(),
+            setters.join(),
             faults.join("; ")
         ),
     })
@@ -309,7 +309,7 @@ pub(super) fn host_process(pod: &Pod<'_>) -> Option<Violation> {
         reason: "hostProcess",
         detail: format!(
             "{} must not set securityContext.windowsOptions.hostProcess=true",
-            setters.joined()
+            setters.join()
         ),
     })
 }

@@ -89,7 +89,7 @@ pub(super) fn unless_own_users(
 }
 
 /// `"a", "b"`
-pub(super) fn quoted<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
+pub(super) fn quote_names<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
     let quoted: Vec<_> = names
         .into_iter()
         .map(|name| format!("\"{}\"", name.as_ref()))
@@ -107,7 +107,7 @@ pub(super) fn containers(names: &[&str]) -> String {
     format!(
         "{} {}",
         plural("container", "containers", names.len()),
-        quoted(names)
+        quote_names(names)
     )
 }
 
@@ -137,7 +137,7 @@ impl<'a> Setters<'a> {
     }
 
     /// Each in words.
-    pub(super) fn told(&self) -> Vec<String> {
+    pub(super) fn descriptions(&self) -> Vec<String> {
         let mut told = Vec::new();
         told.extend(self.pod.then(|| "pod".to_owned()));
         told.extend((!self.containers.is_empty()).then(|| containers(&self.containers)));
@@ -145,8 +145,8 @@ impl<'a> Setters<'a> {
     }
 
     /// `pod and container "a"`
-    pub(super) fn joined(&self) -> String {
-        self.told().join(" and ")
+    pub(super) fn join(&self) -> String {
+        self.descriptions().join(" and ")
     }
 }
 

@@ -72,7 +72,7 @@ const fn baseline(name: &'static str, since: &'static [(u32, CheckPod)]) -> Chec
     }
 }
 
-const fn restricted(
+const fn restricted_check(
     name: &'static str,
     since: &'static [(u32, CheckPod)],
     replaces: &'static str,
@@ -96,7 +96,7 @@ const CHECKS: [Check; 19] = [
         "hostProbesAndHostLifecycle",
         &[(34, baseline::handler_hosts)],
     ),
-    baseline("privileged", &[(0, baseline::privileged)]),
+    baseline("privileged", &[(0, baseline::check_privileged)]),
     baseline(
         "procMount",
         &[
@@ -122,7 +122,7 @@ const CHECKS: [Check; 19] = [
         ],
     ),
     baseline("windowsHostProcess", &[(0, baseline::host_process)]),
-    restricted(
+    restricted_check(
         "allowPrivilegeEscalation",
         &[
             (8, restricted::escalation),
@@ -132,7 +132,7 @@ const CHECKS: [Check; 19] = [
         ],
         "",
     ),
-    restricted(
+    restricted_check(
         "capabilities_restricted",
         &[
             (22, restricted::capabilities),
@@ -142,17 +142,17 @@ const CHECKS: [Check; 19] = [
         ],
         "capabilities_baseline",
     ),
-    restricted(
+    restricted_check(
         "procMount_restricted",
         &[(35, baseline::proc_mount)],
         "procMount",
     ),
-    restricted(
+    restricted_check(
         "restrictedVolumes",
         &[(0, restricted::volumes)],
         "hostPathVolumes",
     ),
-    restricted(
+    restricted_check(
         "runAsNonRoot",
         &[
             (0, restricted::non_root),
@@ -162,7 +162,7 @@ const CHECKS: [Check; 19] = [
         ],
         "",
     ),
-    restricted(
+    restricted_check(
         "runAsUser",
         &[
             (23, restricted::user),
@@ -170,11 +170,13 @@ const CHECKS: [Check; 19] = [
         ],
         "",
     ),
-    restricted(
+    restricted_check(
         "seccompProfile_restricted",
         &[
-            (19, seccomp::restricted),
-            (25, |pod| fields::unless_windows(pod, seccomp::restricted)),
+            (19, seccomp::check_restricted),
+            (25, |pod| {
+                fields::unless_windows(pod, seccomp::check_restricted)
+            }),
         ],
         "seccompProfile_baseline",
     ),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::fields::{Setters, containers, context, is_set, name, plural, quoted};
+use super::fields::{Setters, containers, context, is_set, name, plural, quote_names};
 use crate::admission::pod_security::pod::{Pod, Violation};
 use kubeapi::object::items;
 
@@ -53,7 +53,7 @@ pub(super) fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
         details.push(format!(
             "{} must not include {} in securityContext.capabilities.add",
             containers(&adding),
-            quoted(&forbidden)
+            quote_names(&forbidden)
         ));
     }
     (!details.is_empty()).then(|| Violation {
@@ -119,14 +119,14 @@ pub(super) fn volumes(pod: &Pod<'_>) -> Option<Violation> {
         detail: format!(
             "{} {} {} {} {}",
             plural("volume", "volumes", bad.len()),
-            quoted(bad.iter().map(|volume| name(volume))),
+            quote_names(bad.iter().map(|volume| name(volume))),
             plural("uses", "use", bad.len()),
             plural(
                 "restricted volume type",
                 "restricted volume types",
                 kinds.len()
             ),
-            quoted(&kinds)
+            quote_names(&kinds)
         ),
     })
 }
@@ -139,7 +139,7 @@ pub(super) fn non_root(pod: &Pod<'_>) -> Option<Violation> {
     if !setters.is_empty() {
         let detail = format!(
             "{} must not set securityContext.runAsNonRoot=false",
-            setters.joined()
+            setters.join()
         );
         return Some(Violation { reason, detail });
     }
@@ -164,6 +164,6 @@ pub(super) fn user(pod: &Pod<'_>) -> Option<Violation> {
     });
     (!setters.is_empty()).then(|| Violation {
         reason: "runAsUser=0",
-        detail: format!("{} must not set runAsUser=0", setters.joined()),
+        detail: format!("{} must not set runAsUser=0", setters.join()),
     })
 }

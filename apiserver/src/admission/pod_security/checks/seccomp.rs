@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::fields::{Setters, bad_texts, containers, is_set, name, plural, quoted};
+use super::fields::{Setters, bad_texts, containers, is_set, name, plural, quote_names};
 use crate::admission::pod_security::pod::{Pod, Violation};
 
 const REASON: &str = "seccompProfile";
@@ -52,14 +52,14 @@ pub(super) fn baseline(pod: &Pod<'_>) -> Option<Violation> {
         reason: REASON,
         detail: format!(
             "{} must not set securityContext.seccompProfile.type to {}",
-            setters.joined(),
-            quoted(bad_texts(&all, is_bad))
+            setters.join(),
+            quote_names(bad_texts(&all, is_bad))
         ),
     })
 }
 
 /// The runtime's profile or one of the node, for every container.
-pub(super) fn restricted(pod: &Pod<'_>) -> Option<Violation> {
+pub(super) fn check_restricted(pod: &Pod<'_>) -> Option<Violation> {
     if let Some(found) = baseline(pod) {
         return Some(found);
     }

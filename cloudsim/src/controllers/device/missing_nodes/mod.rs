@@ -47,7 +47,7 @@ async fn watch(client: Client, mut changes: mpsc::Receiver<Change<Node>>, mut bo
     let devices = Api::<DynamicObject>::all_with(client, &ApiResource::erase::<Device>(&()));
     let mut events = pin!(watcher::watcher(devices, watcher::Config::default()).default_backoff());
     loop {
-        // cancel-safe, both: what is not taken stays in the stream and in the channel
+        // cancel-safe: what is not taken stays in the stream and in the channel
         tokio::select! {
             Some(event) = events.next() => bound.observe(event),
             Some(change) = changes.recv() => {
@@ -84,7 +84,7 @@ impl BoundDevices {
                 .devices
                 .values_mut()
                 .for_each(|bound| bound.listed = false),
-            Ok(Event::InitApply(device) | Event::Apply(device)) => self.applied(&device),
+            Ok(Event::InitApply(device) | Event::Apply(device)) => self.apply(&device),
             Ok(Event::InitDone) => self.devices.retain(|_, bound| bound.listed),
             Ok(Event::Delete(device)) => drop(self.devices.remove(&key(&device))),
             Err(error) => debug!(
@@ -94,7 +94,7 @@ impl BoundDevices {
         }
     }
 
-    fn applied(&mut self, device: &DynamicObject) {
+    fn apply(&mut self, device: &DynamicObject) {
         let node = device
             .data
             .pointer("/spec/nodeName")

@@ -82,7 +82,7 @@ async fn a_node_that_is_missing_is_told_once_and_again_when_it_changes() {
     let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
     let reflectors = Reflectors::new(shared.clone());
     reflectors.spawn(&tasks, &stop);
-    let cluster = Cluster::listed(&reflectors).await;
+    let cluster = Cluster::wait_listed(&reflectors).await;
     tasks.spawn("missing nodes", run(cluster.clone(), stop.clone()));
     let namespace = serde_json::from_value(json!({"metadata": {"name": "ns"}})).unwrap();
     let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());

@@ -48,7 +48,7 @@ impl UpdatePlanner<'_> {
             .map(|live| uid(&live.device))
             .unwrap_or_default();
         let gone = self
-            .acknowledged()
+            .acknowledged_uids()
             .filter(|known| known.as_str() != live_uid);
         let mut update = DeviceUpdate::default();
         for gone in gone {
@@ -111,12 +111,12 @@ impl UpdatePlanner<'_> {
             .index
             .needs(self.node, &self.path.namespace, &self.path.name)
         {
-            let is_known = self.acknowledged().next().is_some();
+            let is_known = self.acknowledged_uids().next().is_some();
             if let Some(live) = live.filter(|_| is_known) {
                 replies
                     .extend(put(self.path, uid(&live), live, self.synced).map(Reply::Acknowledged));
                 let old = self
-                    .acknowledged()
+                    .acknowledged_uids()
                     .filter(|known| known.as_str() != live_uid);
                 let old = old.map(|old| delete(self.path, old, deletion_stub(self.path, old)));
                 replies.splice(0..0, old.map(Reply::Acknowledged));
@@ -131,7 +131,7 @@ impl UpdatePlanner<'_> {
     }
 
     /// Returns the UIDs that the node has acknowledged at this path.
-    fn acknowledged(&self) -> impl Iterator<Item = &String> {
+    fn acknowledged_uids(&self) -> impl Iterator<Item = &String> {
         self.synced
             .iter()
             .filter(|(_, (path, _))| path == self.path)

@@ -20,7 +20,7 @@ fn model(uid: &str, revision: &str) -> Value {
 fn index(devices: &[Value]) -> Index {
     let mut index = Index::default();
     for device in devices {
-        index.applied(&serde_json::from_value::<Device>(device.clone()).unwrap());
+        index.apply(&serde_json::from_value::<Device>(device.clone()).unwrap());
     }
     index
 }
@@ -29,7 +29,7 @@ fn path(kind: ObjectKind, name: &str) -> ObjectPath {
     ObjectPath::new(kind, "ns", name)
 }
 
-fn synced(rows: &[(&str, ObjectKind, &str, u64)]) -> Synced {
+fn synced_state(rows: &[(&str, ObjectKind, &str, u64)]) -> Synced {
     let rows = rows
         .iter()
         .map(|(uid, kind, name, revision)| ((*uid).to_owned(), (path(*kind, name), *revision)));
@@ -102,11 +102,11 @@ fn membership_then_model_then_device() {
     );
     assert!(!again);
     // the second device of a model is sent without it
-    let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5)]);
+    let known = synced_state(&[("m1", ObjectKind::DeviceModel, "m", 5)]);
     let (said, _) = update(&index, &known, &path(ObjectKind::Device, "d"), live.clone());
     assert_eq!(said, [membership, "Insert ns/device/d d1"]);
     // the connection broke before the device was acknowledged: everything is sent again; afterwards nothing
-    let all = synced(&[
+    let all = synced_state(&[
         ("m1", ObjectKind::DeviceModel, "m", 5),
         ("d1", ObjectKind::Device, "d", 7),
     ]);
@@ -131,7 +131,7 @@ fn membership_then_model_then_device() {
 fn a_change_is_an_update_of_what_has_changed() {
     let live = device("d", "a", "d1", "9");
     let index = index(std::slice::from_ref(&live));
-    let all = synced(&[
+    let all = synced_state(&[
         ("m1", ObjectKind::DeviceModel, "m", 5),
         ("d1", ObjectKind::Device, "d", 7),
     ]);
@@ -179,20 +179,20 @@ fn a_device_waits_for_its_model() {
 #[test]
 fn the_model_goes_last_and_with_the_last_device_only() {
     let (d, e) = (device("d", "a", "d1", "7"), device("e", "a", "e1", "8"));
-    let known = synced(&[
+    let known = synced_state(&[
         ("m1", ObjectKind::DeviceModel, "m", 5),
         ("d1", ObjectKind::Device, "d", 7),
         ("e1", ObjectKind::Device, "e", 8),
     ]);
     let mut index = index(&[d, e]);
-    index.removed(&("ns".into(), "d".into()));
+    index.remove(&("ns".into(), "d".into()));
     let (said, _) = update(&index, &known, &path(ObjectKind::Device, "d"), NONE);
     assert_eq!(said, [r#"+None -Some("ns/d")"#, "Delete ns/device/d d1"]);
-    let known = synced(&[
+    let known = synced_state(&[
         ("m1", ObjectKind::DeviceModel, "m", 5),
         ("e1", ObjectKind::Device, "e", 8),
     ]);
-    index.removed(&("ns".into(), "e".into()));
+    index.remove(&("ns".into(), "e".into()));
     // looked at first after a connection, the model waits for the device
     assert!(
         update(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE)
@@ -209,7 +209,7 @@ fn the_model_goes_last_and_with_the_last_device_only() {
         ]
     );
     // the connection broke between the two
-    let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5)]);
+    let known = synced_state(&[("m1", ObjectKind::DeviceModel, "m", 5)]);
     let (said, _) = update(&index, &known, &path(ObjectKind::DeviceModel, "m"), NONE);
     assert_eq!(said, ["Delete ns/devicemodel/m m1"]);
 }
@@ -218,7 +218,7 @@ fn the_model_goes_last_and_with_the_last_device_only() {
 fn a_model_that_was_deleted_stays_with_its_devices() {
     let live = device("d", "a", "d1", "7");
     let index = index(std::slice::from_ref(&live));
-    let known = synced(&[
+    let known = synced_state(&[
         ("m1", ObjectKind::DeviceModel, "m", 5),
         ("d1", ObjectKind::Device, "d", 6),
     ]);
@@ -247,7 +247,7 @@ fn a_model_that_was_deleted_stays_with_its_devices() {
 fn a_device_made_anew_under_its_name_goes_before_it_comes() {
     let live = device("d", "a", "d2", "9");
     let index = index(&[device("d", "a", "d1", "7"), live.clone()]);
-    let known = synced(&[
+    let known = synced_state(&[
         ("m1", ObjectKind::DeviceModel, "m", 5),
         ("d1", ObjectKind::Device, "d", 7),
     ]);
@@ -255,7 +255,7 @@ fn a_device_made_anew_under_its_name_goes_before_it_comes() {
     let (said, again) = update(&index, &known, &path(ObjectKind::Device, "d"), live.clone());
     assert_eq!(said, [r#"+None -Some("ns/d")"#, "Delete ns/device/d d1"]);
     assert!(again);
-    let known = synced(&[("m1", ObjectKind::DeviceModel, "m", 5)]);
+    let known = synced_state(&[("m1", ObjectKind::DeviceModel, "m", 5)]);
     let (said, again) = update(&index, &known, &path(ObjectKind::Device, "d"), live);
     assert_eq!(said, [r#"+Some("ns/d") -None"#, "Insert ns/device/d d2"]);
     assert!(!again);

@@ -108,7 +108,7 @@ fn messages(evil: &str) -> Vec<Message> {
 }
 
 /// An edge controller, and the URLs of all its requests.
-fn recorded() -> (Client, Edge, std::sync::Arc<Mutex<Vec<String>>>) {
+fn recorded_edge() -> (Client, Edge, std::sync::Arc<Mutex<Vec<String>>>) {
     let (stored, _) = edge();
     let urls = std::sync::Arc::<Mutex<Vec<String>>>::default();
     let (seen, to) = (urls.clone(), stored.clone());
@@ -127,7 +127,7 @@ fn recorded() -> (Client, Edge, std::sync::Arc<Mutex<Vec<String>>>) {
 
 #[tokio::test]
 async fn no_name_of_a_node_leads_a_request_to_another_url() {
-    let (client, edge, urls) = recorded();
+    let (client, edge, urls) = recorded_edge();
     for evil in EVIL {
         for message in messages(evil) {
             let asked = message.clone();
@@ -153,7 +153,7 @@ async fn no_name_of_a_node_leads_a_request_to_another_url() {
 /// The content of an event's message is sent to the API as it is: it must be the event.
 #[tokio::test]
 async fn an_event_that_is_another_object_is_not_written() {
-    let (client, edge, urls) = recorded();
+    let (client, edge, urls) = recorded_edge();
     for (place, content) in [
         ("default/event/pwn", everything()),
         ("kube-system/event/pwn", {
@@ -239,7 +239,7 @@ async fn what_a_node_sends_is_no_line_of_the_log_and_fills_none() {
         ));
         for message in messages {
             let words = message.route.summary();
-            let (_, log) = handled(&edge(), message).await;
+            let (_, log) = handle(&edge(), message).await;
             assert!(log.lines().count() <= 1, "{words}: {log}");
             assert!(log.len() < 2000, "{words}: {} bytes", log.len());
             assert!(

@@ -112,7 +112,7 @@ pub(in crate::controllers) async fn dispatch(
 }
 
 /// Returns the answer to a node, and what is logged.
-async fn handled((client, edge): &(Client, Edge), message: Message) -> (Option<Message>, String) {
+async fn handle((client, edge): &(Client, Edge), message: Message) -> (Option<Message>, String) {
     let log = LogBuffer::default();
     let subscriber = tracing_subscriber::fmt()
         .with_writer(log.clone())
@@ -155,7 +155,7 @@ async fn every_kind_of_message_is_answered_or_named() {
             "content": content(resource),
         }))
         .unwrap();
-        let (answer, log) = handled(&edge(), message).await;
+        let (answer, log) = handle(&edge(), message).await;
         match *fate {
             "nothing" => assert!(
                 answer.is_none() && log.is_empty(),
@@ -192,7 +192,7 @@ async fn whatever_a_node_invents_is_answered_and_logged_a_few_times() {
             "route": {"source": format!("s{number}"), "group": format!("g{number}"), "operation": format!("o{number}"), "resource": format!("r{number}")},
         }))
         .unwrap();
-        let (answer, log) = handled(&edge, message).await;
+        let (answer, log) = handle(&edge, message).await;
         let answer = answer.expect("it is answered").content.to_string();
         assert!(answer.contains(&format!("o{number}")), "{answer}");
         lines += log.lines().count();

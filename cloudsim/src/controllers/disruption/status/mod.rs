@@ -92,7 +92,7 @@ pub(super) fn needs_scale(budget: &PodDisruptionBudget) -> bool {
 }
 
 /// Returns how many pods must be healthy.
-fn desired(budget: &PodDisruptionBudget, Expected(expected): Expected) -> i32 {
+fn desired_healthy(budget: &PodDisruptionBudget, Expected(expected): Expected) -> i32 {
     let Some(spec) = &budget.spec else { return 0 };
     match (&spec.max_unavailable, &spec.min_available) {
         // a percentage of `maxUnavailable` is rounded up as well
@@ -117,7 +117,7 @@ pub(super) fn status(
         is_ready(pod) && is_active(pod) && !disrupted.contains_key(&pod.name_any())
     };
     let current = i32::try_from(pods.iter().filter(is_healthy).count()).unwrap_or(i32::MAX);
-    let desired = desired(budget, expected);
+    let desired = desired_healthy(budget, expected);
     let allowed = if expected.0 <= 0 {
         0
     } else {
@@ -135,7 +135,7 @@ pub(super) fn status(
         (false, "InsufficientPods")
     };
     let status = PodDisruptionBudgetStatus {
-        conditions: Some(conditions(budget, &old, (holds, reason, ""), now)),
+        conditions: Some(conditions(budget, &old, holds, reason, "", now)),
         current_healthy: current,
         desired_healthy: desired,
         expected_pods: expected.0,
@@ -147,19 +147,14 @@ pub(super) fn status(
 }
 
 /// Returns the status when the expected number is unknown: no pod may be evicted.
-pub(super) fn failed(
+pub(super) fn failed_status(
     budget: &PodDisruptionBudget,
     message: &str,
     now: Timestamp,
 ) -> PodDisruptionBudgetStatus {
     let old = budget.status.clone().unwrap_or_default();
     PodDisruptionBudgetStatus {
-        conditions: Some(conditions(
-            budget,
-            &old,
-            (false, "SyncFailed", message),
-            now,
-        )),
+        conditions: Some(conditions(budget, &old, false, "SyncFailed", message, now)),
         disruptions_allowed: 0,
         observed_generation: budget.metadata.generation,
         ..old
@@ -186,7 +181,9 @@ fn still_disrupted(
 fn conditions(
     budget: &PodDisruptionBudget,
     old: &PodDisruptionBudgetStatus,
-    (holds, reason, message): (bool, &str, &str),
+    holds: bool,
+    reason: &str,
+    message: &str,
     now: Timestamp,
 ) -> Vec<Condition> {
     let status = if holds { "True" } else { "False" };

@@ -124,7 +124,7 @@ fn an_evicted_pod_counts_as_gone_until_it_is_or_should_have_been() {
 #[test]
 fn what_is_not_known_lets_none_go() {
     let before = json!({"currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2, "disruptionsAllowed": 1});
-    let status = failed(
+    let status = failed_status(
         &budget(&json!({"maxUnavailable": 1}), &before),
         "no scale",
         at("2025-06-01T00:00:00Z"),

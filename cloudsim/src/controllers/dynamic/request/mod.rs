@@ -217,7 +217,7 @@ impl Call {
         let verb = self.verb_of_rules();
         access
             .rules_in(namespace)
-            .any(|rule| kubeapi::rule_allows(&json!(rule), &verb, group, (&resource, name)))
+            .any(|rule| kubeapi::rule_allows(&json!(rule), &verb, group, &resource, name))
     }
 
     fn verb_of_rules(&self) -> String {

@@ -92,7 +92,7 @@ impl Edge {
             let mut index = self.index.write();
             // an earlier pod of this name may have had another account
             let mut paths = index.related_paths(&namespace, &name);
-            let nodes = index.applied(pod);
+            let nodes = index.apply(pod);
             paths.extend(index.related_paths(&namespace, &name));
             (nodes, paths)
         };
@@ -107,7 +107,7 @@ impl Edge {
         let (node, mut paths) = {
             let mut index = self.index.write();
             let paths = index.related_paths(&pod.namespace().unwrap_or_default(), &pod.name_any());
-            (index.removed(pod), paths)
+            (index.remove(pod), paths)
         };
         let Some(node) = node else { return };
         // what the pod mounted stays on the node until it changes
@@ -132,19 +132,19 @@ impl Edge {
                     listed
                         .lock()
                         .insert((access.namespace().unwrap_or_default(), access.name_any()));
-                    self.granted(access);
+                    self.apply_access(access);
                 }
                 Ok(Event::InitDone) => {
                     let gone = self.index.write().retain_granted(&listed.lock());
                     for (namespace, name) in gone {
-                        self.touched(&ObjectPath::new(ObjectKind::Access, namespace, name));
+                        self.notify_touched(&ObjectPath::new(ObjectKind::Access, namespace, name));
                     }
                 }
-                Ok(Event::Apply(access)) => self.granted(access),
+                Ok(Event::Apply(access)) => self.apply_access(access),
                 Ok(Event::Delete(access)) => {
                     let path = path_of(ObjectKind::Access, &access);
                     self.index.write().withdrawn(&path.namespace, &path.name);
-                    self.touched(&path);
+                    self.notify_touched(&path);
                 }
                 Err(error) => {
                     warn!(
@@ -156,12 +156,12 @@ impl Edge {
         }
     }
 
-    fn granted(&self, access: ServiceAccountAccess) {
+    fn apply_access(&self, access: ServiceAccountAccess) {
         let path = path_of(ObjectKind::Access, &access);
         self.index
             .write()
-            .granted(&path.namespace, &path.name, access.spec);
-        self.touched(&path);
+            .set_access(&path.namespace, &path.name, access.spec);
+        self.notify_touched(&path);
     }
 
     async fn others<K>(&self, kind: ObjectKind)
@@ -179,12 +179,12 @@ impl Edge {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
                     let path = path_of(kind, &object);
-                    self.touched(&path);
+                    self.notify_touched(&path);
                     listed.insert(path);
                 }
-                Ok(Event::InitDone) => self.unlisted(kind, &std::mem::take(&mut listed)),
+                Ok(Event::InitDone) => self.notify_unlisted(kind, &std::mem::take(&mut listed)),
                 Ok(Event::Apply(object) | Event::Delete(object)) => {
-                    self.touched(&path_of(kind, &object))
+                    self.notify_touched(&path_of(kind, &object))
                 }
                 Err(error) => warn!(
                     error = &error as &dyn std::error::Error,
@@ -196,20 +196,20 @@ impl Edge {
     }
 
     /// Notifies the nodes that may hold objects missing from a new list: those may have been deleted while nothing was watched.
-    fn unlisted(&self, kind: ObjectKind, listed: &BTreeSet<ObjectPath>) {
+    fn notify_unlisted(&self, kind: ObjectKind, listed: &BTreeSet<ObjectPath>) {
         let expected: BTreeSet<ObjectPath> = match kind {
             ObjectKind::Node => {
                 let nodes = self.mailboxes.nodes().into_iter();
                 nodes.map(|node| ObjectPath::new(kind, "", node)).collect()
             }
-            _ => self.index.read().referenced(kind),
+            _ => self.index.read().referenced_objects(kind),
         };
         expected
             .difference(listed)
-            .for_each(|path| self.touched(path));
+            .for_each(|path| self.notify_touched(path));
     }
 
-    fn touched(&self, path: &ObjectPath) {
+    fn notify_touched(&self, path: &ObjectPath) {
         match path.kind {
             ObjectKind::Node => self.mailboxes.notify(&path.name, path.clone()),
             _ => {

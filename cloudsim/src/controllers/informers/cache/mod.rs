@@ -82,14 +82,14 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     }
 
     pub(super) fn controlled_by(&self, uid: &str) -> Vec<Arc<K>> {
-        self.found(self.by_controller.get(uid))
+        self.select(self.by_controller.get(uid))
     }
 
     pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
-        self.found(self.by_namespace.get(namespace))
+        self.select(self.by_namespace.get(namespace))
     }
 
-    fn found(&self, keys: Option<&HashSet<Key>>) -> Vec<Arc<K>> {
+    fn select(&self, keys: Option<&HashSet<Key>>) -> Vec<Arc<K>> {
         keys.into_iter()
             .flatten()
             .filter_map(|key| self.objects.get(key).cloned())
@@ -146,7 +146,7 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     }
 
     /// Applies a deletion by this process.
-    pub(super) fn removed(&mut self, object: &K) {
+    pub(super) fn apply_removal(&mut self, object: &K) {
         let known = self
             .objects
             .get(&key(object))

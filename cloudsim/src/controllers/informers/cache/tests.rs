@@ -41,7 +41,7 @@ fn what_was_deleted_here_stays_so_until_the_watch_says_so() {
     let mut cache = Cache::default();
     let a = object("a", "1", 5, None);
     cache.wrote(a.clone());
-    cache.removed(&a);
+    cache.apply_removal(&a);
     assert!(cache.observe(Event::Apply(a.clone())).is_empty());
     assert!(cache.all().is_empty());
     assert!(

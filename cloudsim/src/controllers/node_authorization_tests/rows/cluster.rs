@@ -10,7 +10,7 @@ pub(in super::super) fn objects() -> Vec<Made> {
     [named_objects(), volumes(), pods(), roles()].concat()
 }
 
-fn named(name: &str) -> Value {
+fn named_object(name: &str) -> Value {
     json!({"metadata": {"name": name}})
 }
 
@@ -20,14 +20,14 @@ fn claim() -> Value {
 
 fn named_objects() -> Vec<Made> {
     let mut all = vec![
-        ("/api/v1/namespaces", named("ns")),
-        ("/api/v1/namespaces", named("other")),
+        ("/api/v1/namespaces", named_object("ns")),
+        ("/api/v1/namespaces", named_object("other")),
     ];
-    let mut n1 = named("n1");
+    let mut n1 = named_object("n1");
     n1["metadata"]["annotations"] = json!({"node-restriction.kubernetes.io/rule-namespaces": "ns"});
-    all.extend([n1, named("n2")].map(|node| ("/api/v1/nodes", node)));
+    all.extend([n1, named_object("n2")].map(|node| ("/api/v1/nodes", node)));
     for name in ["sa1", "sa2", "shared"] {
-        let mut account = named(name);
+        let mut account = named_object(name);
         if name == "sa1" {
             account["secrets"] = json!([{"name": "listed1"}]);
         }
@@ -45,11 +45,11 @@ fn named_objects() -> Vec<Made> {
         "done1",
         "gone1",
     ] {
-        all.push(("/api/v1/namespaces/ns/secrets", named(name)));
+        all.push(("/api/v1/namespaces/ns/secrets", named_object(name)));
     }
-    all.push(("/api/v1/namespaces/other/secrets", named("s1")));
+    all.push(("/api/v1/namespaces/other/secrets", named_object("s1")));
     for name in ["c1", "c2", "kube-root-ca.crt", "unscheduled"] {
-        all.push(("/api/v1/namespaces/ns/configmaps", named(name)));
+        all.push(("/api/v1/namespaces/ns/configmaps", named_object(name)));
     }
     all
 }

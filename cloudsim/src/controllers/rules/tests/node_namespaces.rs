@@ -48,7 +48,7 @@ async fn annotate(world: &World, value: Value) {
 }
 
 /// Waits until the rule's status begins with the reason why it is not in force, or has none.
-async fn until_in_force(world: &World, (namespace, name): (&str, &str), in_force: bool) {
+async fn until_in_force(world: &World, namespace: &str, name: &str, in_force: bool) {
     eventually("the status says whether the rule is in force", async || {
         let errors = world.status_of(namespace, name).await.errors;
         let is_refused = errors
@@ -94,7 +94,7 @@ async fn a_tenant_does_not_take_the_calls_of_programs_of_a_node_that_is_not_its_
         )
         .await
         .unwrap();
-    until_in_force(&world, ("tenant", "orders"), false).await;
+    until_in_force(&world, "tenant", "orders", false).await;
     world
         .rule("orders", from, ("rest", &[("resource", &own.url)]))
         .await;
@@ -143,7 +143,7 @@ async fn rules_follow_the_annotation() {
     ] {
         annotate(&world, value).await;
         is_told(&mut node, in_force).await;
-        until_in_force(&world, ("tenant", "up"), in_force).await;
+        until_in_force(&world, "tenant", "up", in_force).await;
     }
     // a Node that is gone restricts nobody
     Api::<ApiNode>::all(world.client.clone())
@@ -151,7 +151,7 @@ async fn rules_follow_the_annotation() {
         .await
         .unwrap();
     is_told(&mut node, true).await;
-    until_in_force(&world, ("tenant", "up"), true).await;
+    until_in_force(&world, "tenant", "up", true).await;
 }
 
 /// A rule from rest names no node, its caller does.

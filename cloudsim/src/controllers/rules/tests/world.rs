@@ -274,7 +274,8 @@ impl Node {
             parent_msg_id: parent.to_owned(),
             ..Header::default()
         };
-        let Some(Up { header, body }) = self.rules.answered(&self.name, Up { header, body }) else {
+        let Some(Up { header, body }) = self.rules.take_answer(&self.name, Up { header, body })
+        else {
             return true;
         };
         match body {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::controllers::{
     informers::Change,
-    scheduler::{node_state::EDGE_LABEL, state::State},
+    scheduler::{node_state::EDGE_LABEL, state::SchedulerState},
 };
 
 fn change<K>(value: Value) -> Change<K>
@@ -54,8 +54,8 @@ fn on(node: &str, mut spec: Value) -> Value {
     spec
 }
 
-fn state(nodes: &[Value], pods: &[Value]) -> State {
-    let mut state = State::default();
+fn state(nodes: &[Value], pods: &[Value]) -> SchedulerState {
+    let mut state = SchedulerState::default();
     nodes
         .iter()
         .for_each(|node| state.node(&change(node.clone())));
@@ -63,14 +63,14 @@ fn state(nodes: &[Value], pods: &[Value]) -> State {
     state
 }
 
-fn decided(state: &State, wanted: &Value) -> Decision {
+fn decide_on(state: &SchedulerState, wanted: &Value) -> Decision {
     let wanted: Pod = serde_json::from_value(wanted.clone()).unwrap();
     let namespaces = |name: &str| {
         let namespace: Namespace =
             serde_json::from_value(json!({"metadata": {"labels": {"team": name}}})).unwrap();
         namespace.metadata.labels.unwrap()
     };
-    let nominated = state.queue.nominated();
+    let nominated = state.queue.nominated_pods();
     let snapshot = Snapshot {
         nodes: &state.nodes,
         storage: &state.storage,
@@ -81,8 +81,8 @@ fn decided(state: &State, wanted: &Value) -> Decision {
 }
 
 /// The decision as text: `-> node`, or the message, or the message and the victims.
-fn outcome(state: &State, wanted: &Value) -> String {
-    match decided(state, wanted) {
+fn outcome(state: &SchedulerState, wanted: &Value) -> String {
+    match decide_on(state, wanted) {
         Decision::Bind(node) => format!("-> {node}"),
         Decision::Wait(why) => why,
         Decision::Preempt(Preemption { node, victims }, why) => {
@@ -112,7 +112,7 @@ fn the_emptiest_fitting_node_is_chosen() {
     );
     assert_eq!(outcome(&state(&nodes, &[]), &pod("q", json!({}))), "-> a");
     assert_eq!(
-        outcome(&State::default(), &pod("q", json!({}))),
+        outcome(&SchedulerState::default(), &pod("q", json!({}))),
         "no nodes available to schedule pods"
     );
 }
@@ -476,7 +476,7 @@ fn a_pod_goes_where_it_would_rather_be() {
         let term = json!({"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"});
         json!({"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}}})
     };
-    let goes = |nodes: &[Value], pods: &[Value], spec: Value| match decided(
+    let goes = |nodes: &[Value], pods: &[Value], spec: Value| match decide_on(
         &state(nodes, pods),
         &pod("new", spec),
     ) {

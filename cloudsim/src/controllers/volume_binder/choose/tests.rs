@@ -13,7 +13,7 @@ struct World {
     classes: Vec<Arc<StorageClass>>,
 }
 
-fn merged(mut base: Value, change: Value) -> Value {
+fn merge(mut base: Value, change: Value) -> Value {
     base.as_object_mut()
         .unwrap()
         .extend(change.as_object().unwrap().clone());
@@ -23,7 +23,7 @@ fn merged(mut base: Value, change: Value) -> Value {
 impl World {
     fn claim(&mut self, name: &str, change: Value) {
         let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
-        let claim = json!({"metadata": {"name": name, "namespace": "n", "uid": name}, "spec": merged(spec, change),
+        let claim = json!({"metadata": {"name": name, "namespace": "n", "uid": name}, "spec": merge(spec, change),
             "status": {"phase": "Pending"}});
         self.claims
             .push(Arc::new(serde_json::from_value(claim).unwrap()));
@@ -31,7 +31,7 @@ impl World {
 
     fn volume(&mut self, name: &str, size: &str, change: Value) {
         let spec = json!({"accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}, "local": {"path": "/x"}});
-        let volume = json!({"metadata": {"name": name}, "spec": merged(spec, change), "status": {"phase": "Available"}});
+        let volume = json!({"metadata": {"name": name}, "spec": merge(spec, change), "status": {"phase": "Available"}});
         self.volumes
             .push(Arc::new(serde_json::from_value(volume).unwrap()));
     }
@@ -45,7 +45,7 @@ impl World {
             .push(Arc::new(serde_json::from_value(class).unwrap()));
     }
 
-    fn told(&self) -> Vec<String> {
+    fn describe(&self) -> Vec<String> {
         let known = VolumeState {
             claims: &self.claims,
             volumes: &self.volumes,
@@ -76,7 +76,7 @@ fn the_smallest_volume_that_does_is_taken_once() {
     world.volume("fast", "1Gi", json!({"storageClassName": "fast"}));
     world.volume("read", "1Gi", json!({"accessModes": ["ReadOnlyMany"]}));
     world.volume("raw", "1Gi", json!({"volumeMode": "Block"}));
-    assert_eq!(world.told(), ["a=right", "b=large"]);
+    assert_eq!(world.describe(), ["a=right", "b=large"]);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn what_is_named_by_hand_counts() {
     world.volume("wanted", "5Gi", json!({}));
     world.claim("a", json!({}));
     world.claim("b", json!({"volumeName": "wanted"}));
-    assert_eq!(world.told(), ["old Released", "a=pre", "b=wanted"]);
+    assert_eq!(world.describe(), ["old Released", "a=pre", "b=wanted"]);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_late_claim_waits_for_its_pods_node() {
     world.volume("first", "1Gi", on("e1"));
     world.volume("second", "2Gi", on("e2"));
     world.claim("a", json!({"storageClassName": "local"}));
-    assert!(world.told().is_empty());
+    assert!(world.describe().is_empty());
     for host in ["e1", "e2"] {
         let node = json!({"metadata": {"name": host, "labels": {"host": host}}});
         world
@@ -132,7 +132,7 @@ fn a_late_claim_waits_for_its_pods_node() {
     world
         .pods
         .push(Arc::new(serde_json::from_value(pod).unwrap()));
-    assert_eq!(world.told(), ["a=second"]);
+    assert_eq!(world.describe(), ["a=second"]);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_claim_that_was_bound_can_lose_its_volume() {
     world
         .claims
         .push(Arc::new(serde_json::from_value(claim).unwrap()));
-    assert_eq!(world.told(), ["a lost"]);
+    assert_eq!(world.describe(), ["a lost"]);
 }
 
 #[test]
@@ -157,14 +157,14 @@ fn a_volume_that_was_provisioned_for_a_late_claim_is_bound_at_once() {
     );
     world.claim("a", json!({"storageClassName": "standard"}));
     world.volume("free", "1Gi", json!({"storageClassName": "standard"}));
-    assert!(world.told().is_empty());
+    assert!(world.describe().is_empty());
     let owner = json!({"namespace": "n", "name": "a", "uid": "a"});
     world.volume(
         "pvc-a",
         "1Gi",
         json!({"storageClassName": "standard", "claimRef": owner}),
     );
-    assert_eq!(world.told(), ["pvc-a Bound", "a=pvc-a"]);
+    assert_eq!(world.describe(), ["pvc-a Bound", "a=pvc-a"]);
 }
 
 #[test]
@@ -172,9 +172,9 @@ fn a_claim_gets_the_default_class_and_learns_its_provisioner() {
     let mut world = World::default();
     world.claim("a", json!({}));
     world.claim("none", json!({"storageClassName": ""}));
-    assert!(world.told().is_empty());
+    assert!(world.describe().is_empty());
     world.class("disk", "disk.example", "Immediate", true);
-    assert_eq!(world.told(), ["a: class disk"]);
+    assert_eq!(world.describe(), ["a: class disk"]);
     let mut world = World {
         classes: world.classes,
         ..World::default()
@@ -189,5 +189,5 @@ fn a_claim_gets_the_default_class_and_learns_its_provisioner() {
     for class in ["disk", "late", "in-tree"] {
         world.claim(class, json!({"storageClassName": class}));
     }
-    assert_eq!(world.told(), ["disk: by disk.example"]);
+    assert_eq!(world.describe(), ["disk: by disk.example"]);
 }

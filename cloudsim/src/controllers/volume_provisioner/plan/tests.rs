@@ -9,7 +9,7 @@ fn read<K: DeserializeOwned>(value: Value) -> Arc<K> {
     Arc::new(serde_json::from_value(value).unwrap())
 }
 
-fn merged(mut base: Value, change: &Value) -> Value {
+fn merge(mut base: Value, change: &Value) -> Value {
     base.as_object_mut()
         .unwrap()
         .extend(change.as_object().unwrap().clone());
@@ -21,8 +21,8 @@ fn for_one(claim: &Value, selected: Option<&str>, class: &Value) -> Vec<Step> {
     let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}, "storageClassName": "standard"});
     let annotations = selected.map(|node| json!({SELECTED_NODE: node}));
     let claim = json!({"metadata": {"name": "data", "namespace": "shop", "uid": "1-2", "annotations": annotations},
-        "spec": merged(spec, claim), "status": {"phase": "Pending"}});
-    let class = merged(
+        "spec": merge(spec, claim), "status": {"phase": "Pending"}});
+    let class = merge(
         json!({"metadata": {"name": "standard"}, "provisioner": PROVISIONER, "reclaimPolicy": "Delete",
             "volumeBindingMode": "WaitForFirstConsumer"}),
         class,
@@ -135,7 +135,7 @@ fn a_claim_that_cannot_be_a_directory_is_refused_by_name() {
     }
 }
 
-fn released(change: impl FnOnce(&mut Value)) -> Arc<PersistentVolume> {
+fn released_volume(change: impl FnOnce(&mut Value)) -> Arc<PersistentVolume> {
     let mut volume = json!({
         "metadata": {"name": "pvc-1-2", "finalizers": [FINALIZER],
             "annotations": {PROVISIONED_BY: PROVISIONER, NODE: "edge-1"}},
@@ -148,7 +148,7 @@ fn released(change: impl FnOnce(&mut Value)) -> Arc<PersistentVolume> {
 
 #[test]
 fn only_a_released_volume_with_the_policy_delete_is_removed() {
-    let step = |change: fn(&mut Value)| match for_volume(&released(change)) {
+    let step = |change: fn(&mut Value)| match for_volume(&released_volume(change)) {
         None => "stays",
         Some(Step::Remove(_)) => "removed",
         Some(Step::Release(_)) => "released",
@@ -181,7 +181,7 @@ fn only_a_released_volume_with_the_policy_delete_is_removed() {
 
 #[test]
 fn a_helper_pod_removes_a_directory_of_the_provisioner_alone() {
-    let pod = helper::pod(&released(|_| ()), None).unwrap();
+    let pod = helper::pod(&released_volume(|_| ()), None).unwrap();
     let spec = json!(pod.spec.unwrap());
     assert_eq!(
         spec["containers"][0]["command"],
@@ -197,14 +197,14 @@ fn a_helper_pod_removes_a_directory_of_the_provisioner_alone() {
         "data/pvc-1-2",
         "",
     ] {
-        let volume = released(|volume| volume["spec"]["hostPath"]["path"] = json!(path));
+        let volume = released_volume(|volume| volume["spec"]["hostPath"]["path"] = json!(path));
         assert!(helper::pod(&volume, None).is_err(), "{path}");
     }
 }
 
 #[test]
 fn a_helper_pod_that_has_ended_goes_with_its_volume() {
-    let volume = released(|_| ());
+    let volume = released_volume(|_| ());
     for (phase, volumes, goes) in [
         ("Succeeded", vec![], true),
         ("Failed", vec![], true),

@@ -35,7 +35,7 @@ cluster!(Cluster {
 /// Runs until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let triggers = Triggers::none().and_owned(&cluster.jobs);
-    let queue = (cluster.queues.named("cronjob"), cluster.cron_jobs.clone());
+    let queue = (cluster.queues.queue("cronjob"), cluster.cron_jobs.clone());
     work(queue, triggers, cluster, reconcile, stop).await;
 }
 

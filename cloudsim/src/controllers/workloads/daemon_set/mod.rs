@@ -59,7 +59,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
             }),
         );
     let queue = (
-        cluster.queues.named("daemonset"),
+        cluster.queues.queue("daemonset"),
         cluster.daemon_sets.clone(),
     );
     work(queue, triggers, cluster, reconcile, stop).await;
@@ -103,7 +103,7 @@ async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action,
     let mut plan = plan::plan(&set, &revision, &nodes, &pods, now);
     let wait = delay_failed(&set, &mut plan, &cluster, now);
     cluster
-        .delete_pods(&cluster.pods, (&*set, Component::DaemonSet), plan.delete)
+        .delete_pods(&cluster.pods, &*set, Component::DaemonSet, plan.delete)
         .await?;
     let made = plan
         .create
@@ -111,7 +111,7 @@ async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action,
         .map(|node| placement::pod(&set, &revision, node))
         .collect();
     cluster
-        .create_pods(&cluster.pods, (&*set, Component::DaemonSet), made)
+        .create_pods(&cluster.pods, &*set, Component::DaemonSet, made)
         .await?;
     let pods = cluster
         .pods
@@ -156,7 +156,7 @@ fn delay_failed(
             set.metadata.generation
         );
         let left = (phase(pod) == "Failed")
-            .then(|| cluster.failures.left(&place, pod, now))
+            .then(|| cluster.failures.remaining_delay(&place, pod, now))
             .flatten();
         if left.is_some() {
             create.retain(|wanted| wanted != node);

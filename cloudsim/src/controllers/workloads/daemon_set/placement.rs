@@ -62,7 +62,7 @@ pub(super) fn should_run(set: &DaemonSet, node: &Node) -> bool {
     }
     let tolerations = tolerations(&spec);
     affinity::matches_node(&spec, node)
-        && affinity::untolerated(&tolerations, node, &["NoSchedule", "NoExecute"])
+        && affinity::untolerated_taints(&tolerations, node, &["NoSchedule", "NoExecute"])
             .next()
             .is_none()
 }

@@ -58,7 +58,8 @@ impl<'a> Surge<'a> {
         &mut self,
         kept: &[&Arc<Pod>],
         free: Option<String>,
-        (delete, create): (&mut Vec<Arc<Pod>>, &mut Vec<String>),
+        delete: &mut Vec<Arc<Pod>>,
+        create: &mut Vec<String>,
     ) {
         let is_new = |pod: &Pod| {
             pod.metadata

@@ -47,7 +47,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     );
     let triggers = triggers.and(&cluster.pods, on_last_pod_deleted(&cluster));
     let queue = (
-        cluster.queues.named("deployment"),
+        cluster.queues.queue("deployment"),
         cluster.deployments.clone(),
     );
     work(queue, triggers, cluster, reconcile, stop).await;
@@ -103,7 +103,7 @@ async fn reconcile(deployment: Arc<Deployment>, cluster: Arc<Cluster>) -> Result
     let all: Vec<_> = sets.all().map(|set| Set::of(set)).collect();
     let paused = spec.paused == Some(true);
     if let Some(scalings) = rollout::proportional(limits, &all) {
-        scale(&deployment, (limits, &sets), scalings, &cluster).await?;
+        scale(&deployment, limits, &sets, scalings, &cluster).await?;
         return report(&deployment, &find(&deployment, &cluster).await?, &cluster).await;
     }
     if paused {
@@ -131,7 +131,7 @@ async fn find(deployment: &Arc<Deployment>, cluster: &Cluster) -> Result<Sets, F
         });
     };
     let mut old = cluster
-        .claimed(&cluster.replica_sets, &**deployment, &spec.selector)
+        .claim_objects(&cluster.replica_sets, &**deployment, &spec.selector)
         .await?;
     old.sort_by_key(|set| (set.metadata.creation_timestamp.clone(), set.name_any()));
     let new = old
@@ -158,7 +158,7 @@ async fn roll(
     let Some(scalings) = rollout::rolling(limits, &Set::of(&new), &old) else {
         return Ok(sets);
     };
-    scale(deployment, (limits, &sets), scalings, cluster).await?;
+    scale(deployment, limits, &sets, scalings, cluster).await?;
     find(deployment, cluster).await
 }
 
@@ -172,7 +172,7 @@ async fn recreate(
     let running = sets.old.iter().filter(|set| Set::of(set).wanted > 0);
     let ending: Vec<_> = running.map(|set| (set.name_any(), 0)).collect();
     if !ending.is_empty() {
-        scale(deployment, (limits, &sets), ending, cluster).await?;
+        scale(deployment, limits, &sets, ending, cluster).await?;
         return find(deployment, cluster).await;
     }
     let has_pods = |set: &Arc<ReplicaSet>| {
@@ -192,7 +192,8 @@ async fn recreate(
     if Set::of(&new).wanted != limits.desired {
         scale(
             deployment,
-            (limits, &sets),
+            limits,
+            &sets,
             vec![(new.name_any(), limits.desired)],
             cluster,
         )
@@ -202,7 +203,7 @@ async fn recreate(
 }
 
 /// Records the event that a replica set was scaled.
-fn record_scaled(deployment: &Deployment, name: &str, (from, to): (i32, i32), cluster: &Cluster) {
+fn record_scaled(deployment: &Deployment, name: &str, from: i32, to: i32, cluster: &Cluster) {
     if from != to {
         let way = if from < to { "up" } else { "down" };
         let message = format!("Scaled {way} replica set {name} from {from} to {to}");
@@ -216,7 +217,8 @@ fn record_scaled(deployment: &Deployment, name: &str, (from, to): (i32, i32), cl
 /// Scales replica sets, and annotates them with the deployment's wanted number.
 async fn scale(
     deployment: &Deployment,
-    (limits, sets): (Limits, &Sets),
+    limits: Limits,
+    sets: &Sets,
     scalings: Vec<rollout::Scaling>,
     cluster: &Cluster,
 ) -> Result<(), Failure> {
@@ -232,7 +234,7 @@ async fn scale(
         });
         // fails if the replica set's controller wrote its status meanwhile, which then counts
         cluster.patch(&cluster.replica_sets, &**set, &patch).await?;
-        record_scaled(deployment, &name, (Set::of(set).wanted, replicas), cluster);
+        record_scaled(deployment, &name, Set::of(set).wanted, replicas, cluster);
     }
     Ok(())
 }

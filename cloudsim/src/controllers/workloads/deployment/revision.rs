@@ -69,7 +69,7 @@ pub(super) async fn ensure(
         .unwrap_or_default()
         + 1;
     let set = match &sets.new {
-        Some(set) => renumbered(deployment, set, newest, cluster).await?,
+        Some(set) => renumber(deployment, set, newest, cluster).await?,
         None => create(deployment, newest, replicas, cluster).await?,
     };
     let own = set.annotations().get(REVISION);
@@ -82,13 +82,13 @@ pub(super) async fn ensure(
     Ok(set)
 }
 
-async fn renumbered(
+async fn renumber(
     deployment: &Deployment,
     set: &Arc<ReplicaSet>,
     newest: i64,
     cluster: &Cluster,
 ) -> Result<Arc<ReplicaSet>, Failure> {
-    let mut wanted = inherited(deployment);
+    let mut wanted = inherited_annotations(deployment);
     let old = number(set.annotations());
     wanted.insert(REVISION.into(), old.max(newest).to_string());
     if old > 0 && old < newest {
@@ -113,7 +113,7 @@ async fn renumbered(
 }
 
 /// Returns the annotations that a replica set inherits from its deployment.
-fn inherited(deployment: &Deployment) -> BTreeMap<String, String> {
+fn inherited_annotations(deployment: &Deployment) -> BTreeMap<String, String> {
     let own = [
         REVISION,
         HISTORY,
@@ -145,7 +145,7 @@ async fn create(
     let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
     match cluster.create(&cluster.replica_sets, &set).await {
         Ok(set) => {
-            super::record_scaled(deployment, &name, (0, replicas), cluster);
+            super::record_scaled(deployment, &name, 0, replicas, cluster);
             Ok(Arc::new(set))
         }
         Err(kube::Error::Api(status)) if status.code == 409 => {
@@ -202,7 +202,7 @@ fn new_set(
         .get_or_insert_default()
         .insert(hash::POD_TEMPLATE.into(), hash.clone());
     let limits = Limits::of(deployment);
-    let mut annotations = inherited(deployment);
+    let mut annotations = inherited_annotations(deployment);
     annotations.extend([
         (REVISION.to_owned(), revision.to_string()),
         (DESIRED.to_owned(), limits.desired.to_string()),

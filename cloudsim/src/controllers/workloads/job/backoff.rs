@@ -49,8 +49,12 @@ pub(super) fn ended_at(pod: &Pod) -> Option<Timestamp> {
 }
 
 /// Returns the rest of the back-off after this many failures in a row.
-pub(super) fn left(failures: usize, last: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
-    backoff::left((BACKOFF, LONGEST_BACKOFF), failures, last?, now)
+pub(super) fn remaining_delay(
+    failures: usize,
+    last: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Duration> {
+    backoff::remaining_delay(BACKOFF, LONGEST_BACKOFF, failures, last?, now)
 }
 
 /// Returns the rest of the back-off after the failures since the last success. `has_failed` decides whether a pod that ended has failed.
@@ -71,5 +75,5 @@ pub(super) fn of_job(
     let since: Vec<_> = ends
         .filter(|end| last_success.is_none_or(|success| *end > success))
         .collect();
-    left(since.len(), since.iter().copied().max(), now)
+    remaining_delay(since.len(), since.iter().copied().max(), now)
 }

@@ -52,7 +52,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let orphans = orphans::run(cluster.clone(), stop.clone());
     let reconcile =
         |job, cluster: Arc<Cluster>| async move { sync(job, &cluster, Timestamp::now()).await };
-    let queue = (cluster.queues.named("job"), cluster.jobs.clone());
+    let queue = (cluster.queues.queue("job"), cluster.jobs.clone());
     tokio::join!(orphans, work(queue, triggers, cluster, reconcile, stop));
 }
 
@@ -71,7 +71,9 @@ async fn sync(job: Arc<Job>, cluster: &Cluster, now: Timestamp) -> Result<Action
     let Some(selector) = selector.filter(|_| !is_foreign(&job)) else {
         return Ok(Action::await_change());
     };
-    let pods = cluster.claimed(&cluster.pods, &*job, &selector).await?;
+    let pods = cluster
+        .claim_objects(&cluster.pods, &*job, &selector)
+        .await?;
     if job.metadata.deletion_timestamp.is_some() {
         untrack(cluster, &pods).await?;
         return Ok(Action::await_change());
@@ -89,7 +91,7 @@ async fn sync(job: Arc<Job>, cluster: &Cluster, now: Timestamp) -> Result<Action
         look_again,
     } = plan::plan(&job, &pods, now);
     cluster
-        .delete_pods(&cluster.pods, (&*job, Component::Job), delete)
+        .delete_pods(&cluster.pods, &*job, Component::Job, delete)
         .await?;
     untrack(cluster, &discard).await?;
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
@@ -97,11 +99,11 @@ async fn sync(job: Arc<Job>, cluster: &Cluster, now: Timestamp) -> Result<Action
         .iter()
         .filter_map(|pod| cluster.pods.get(&pod.namespace()?, &pod.name_any()));
     cluster
-        .delete_pods(&cluster.pods, (&*job, Component::Job), discard.collect())
+        .delete_pods(&cluster.pods, &*job, Component::Job, discard.collect())
         .await?;
     let create = create.into_iter().map(|new| pod::new(&job, new)).collect();
     let created = cluster
-        .create_pods(&cluster.pods, (&*job, Component::Job), create)
+        .create_pods(&cluster.pods, &*job, Component::Job, create)
         .await;
     let pods = cluster.pods.controlled_by(uid);
     plan::observe(&mut status, &pods, free.is_empty(), now);
@@ -180,7 +182,7 @@ async fn untrack(cluster: &Cluster, pods: &[Arc<Pod>]) -> Result<(), Failure> {
         let patch = json!({"metadata": {"uid": pod.uid(), "resourceVersion": pod.resource_version(), "finalizers": or_null(&left)}});
         cluster.patch(&cluster.pods, &*pod, &patch).await?;
         if left.is_empty() && tally::is_gone_from_node(&pod) {
-            cluster.pods.removed(&pod);
+            cluster.pods.apply_removal(&pod);
         }
     }
     Ok(())

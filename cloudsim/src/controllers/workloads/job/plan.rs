@@ -54,7 +54,7 @@ pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> Plan {
         return Plan::default();
     };
     let mut plan = Plan {
-        status: tally::counted(job, pods),
+        status: tally::tally_pods(job, pods),
         ..Plan::default()
     };
     let told = JobOutcome::from_status(&plan.status);
@@ -64,8 +64,10 @@ pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> Plan {
     let view = View::of(spec, &plan.status, pods);
     let outcome = told.or_else(|| JobOutcome::new(&view, &plan.status, now));
     match &outcome {
-        Some(outcome) if outcome.is_success => plan.discard = owned(view.active.iter().take(BURST)),
-        Some(_) => plan.delete = owned(view.active.iter().take(BURST)),
+        Some(outcome) if outcome.is_success => {
+            plan.discard = own_pods(view.active.iter().take(BURST))
+        }
+        Some(_) => plan.delete = own_pods(view.active.iter().take(BURST)),
         None => {
             plan.look_again = outcome::deadline(spec, &plan.status, now);
             manage(&view, &mut plan, now);
@@ -86,7 +88,7 @@ pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> Plan {
     plan
 }
 
-fn owned<'a>(pods: impl Iterator<Item = &'a &'a Arc<Pod>>) -> Vec<Arc<Pod>> {
+fn own_pods<'a>(pods: impl Iterator<Item = &'a &'a Arc<Pod>>) -> Vec<Arc<Pod>> {
     pods.map(|pod| Arc::clone(pod)).collect()
 }
 
@@ -131,10 +133,10 @@ fn is_complete(view: &View<'_>) -> bool {
 fn manage(view: &View<'_>, plan: &mut Plan, now: Timestamp) {
     let active = view.active.len();
     if view.spec.suspend == Some(true) {
-        plan.discard = owned(view.active.iter().take(BURST));
+        plan.discard = own_pods(view.active.iter().take(BURST));
         return;
     }
-    let wanted = wanted(view);
+    let wanted = desired_pods(view);
     plan.discard = surplus(view, active.saturating_sub(wanted));
     if !plan.discard.is_empty() {
         return;
@@ -173,7 +175,7 @@ fn manage(view: &View<'_>, plan: &mut Plan, now: Timestamp) {
 }
 
 /// Returns how many pods should run.
-fn wanted(view: &View<'_>) -> usize {
+fn desired_pods(view: &View<'_>) -> usize {
     let parallelism = view.spec.parallelism.unwrap_or(1);
     let wanted = match view.spec.completions {
         Some(completions) => parallelism.min(completions.saturating_sub(view.succeeded)),
@@ -237,7 +239,7 @@ fn create_independent(view: &View<'_>, missing: usize, plan: &mut Plan, now: Tim
         if let Some(pod) = kept.get(&index) {
             failures = view.failures_with(pod);
             let all = usize::try_from(failures.0.saturating_add(failures.1)).unwrap_or_default();
-            if let Some(wait) = backoff::left(all, backoff::ended_at(pod), now) {
+            if let Some(wait) = backoff::remaining_delay(all, backoff::ended_at(pod), now) {
                 plan.due_in(Some(wait));
                 continue;
             }

@@ -23,7 +23,7 @@ pub(super) fn is_tracked(pod: &Pod) -> bool {
 }
 
 /// Returns the job's status in which uncounted pods that lost their finalizer have been added to the counts.
-pub(super) fn counted(job: &Job, pods: &[Arc<Pod>]) -> JobStatus {
+pub(super) fn tally_pods(job: &Job, pods: &[Arc<Pod>]) -> JobStatus {
     let mut status = job.status.clone().unwrap_or_default();
     let tracked = |uid: &String| {
         pods.iter()

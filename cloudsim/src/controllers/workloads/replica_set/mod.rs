@@ -163,7 +163,7 @@ async fn run_for<R: Replicas>(queue: &'static str, cluster: Cluster<R>, stop: Ca
     let triggers = Triggers::none()
         .and_owned(&cluster.pods)
         .and(&cluster.pods, adopters(&cluster.sets, R::selector));
-    let queue = (cluster.queues.named(queue), cluster.sets.clone());
+    let queue = (cluster.queues.queue(queue), cluster.sets.clone());
     work(queue, triggers, cluster, reconcile::<R>, stop).await;
 }
 
@@ -172,7 +172,9 @@ async fn reconcile<R: Replicas>(set: Arc<R>, cluster: Arc<Cluster<R>>) -> Result
         return Ok(Action::await_change());
     };
     let desired = usize::try_from(set.replicas()).unwrap_or_default();
-    let mut pods = cluster.claimed(&cluster.pods, &*set, &selector).await?;
+    let mut pods = cluster
+        .claim_objects(&cluster.pods, &*set, &selector)
+        .await?;
     // a node that refuses a pod refuses the next one too
     let wait = after_refusals(pods.iter().map(|pod| &**pod), Timestamp::now());
     pods.retain(|pod| is_active(pod));
@@ -216,7 +218,7 @@ async fn scale<R: Replicas>(
         let template = set.template().cloned().unwrap_or_default();
         let made = vec![from_template(&template, set); missing.min(BURST)];
         return Ok(cluster
-            .create_pods(&cluster.pods, (set, R::COMPONENT), made)
+            .create_pods(&cluster.pods, set, R::COMPONENT, made)
             .await
             .err());
     }
@@ -224,7 +226,7 @@ async fn scale<R: Replicas>(
     pods.sort_by_cached_key(|pod| deletion_rank(pod));
     pods.truncate(surplus.min(BURST));
     cluster
-        .delete_pods(&cluster.pods, (set, R::COMPONENT), pods)
+        .delete_pods(&cluster.pods, set, R::COMPONENT, pods)
         .await?;
     Ok(None)
 }

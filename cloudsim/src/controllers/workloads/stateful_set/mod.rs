@@ -43,7 +43,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         }),
     );
     let queue = (
-        cluster.queues.named("statefulset"),
+        cluster.queues.queue("statefulset"),
         cluster.stateful_sets.clone(),
     );
     work(queue, triggers, cluster, reconcile, stop).await;
@@ -94,7 +94,7 @@ async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Actio
     for step in steps {
         match step {
             Step::Create(ordinal) => {
-                create(&set, ordinal, &view, (&current, &update), &cluster).await?
+                create(&set, ordinal, &view, &current, &update, &cluster).await?
             }
             Step::Delete(pod) => {
                 // a failed pod is kept during its back-off: the next one may fail too
@@ -104,7 +104,7 @@ async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Actio
                 );
                 let place = format!("{uid}/{generation:?}/{}", pod.name_any());
                 let left = (phase(&pod) == "Failed")
-                    .then(|| cluster.failures.left(&place, &pod, now))
+                    .then(|| cluster.failures.remaining_delay(&place, &pod, now))
                     .flatten();
                 if left.is_some() {
                     wait = wait.into_iter().chain(left).min();
@@ -166,7 +166,8 @@ async fn create(
     set: &StatefulSet,
     ordinal: i32,
     view: &Set<'_>,
-    (current, update): (&ControllerRevision, &ControllerRevision),
+    current: &ControllerRevision,
+    update: &ControllerRevision,
     cluster: &Cluster,
 ) -> Result<(), Failure> {
     for claim in plan::claims(set, ordinal) {

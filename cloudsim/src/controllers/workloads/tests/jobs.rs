@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{conditions, job, world::World};
 
-fn held(name: &str, spec: Value) -> Value {
+fn held_job(name: &str, spec: Value) -> Value {
     let mut job = job(name, "0", spec);
     job["spec"]["template"]["metadata"]["annotations"] = json!({"hold": "yes"});
     job
@@ -57,7 +57,10 @@ async fn a_deleted_job_leaves_no_pod_behind() {
         .until("ended", |job: &Job| conditions(job).len() == 2)
         .await;
     world
-        .create(held("running", json!({"completions": 3, "parallelism": 3})))
+        .create(held_job(
+            "running",
+            json!({"completions": 3, "parallelism": 3}),
+        ))
         .await;
     world.until_all::<Pod>(|pods| pods.len() == 5).await;
     for name in ["ended", "running"] {
@@ -74,7 +77,10 @@ async fn a_deleted_job_leaves_no_pod_behind() {
 async fn pods_that_a_job_leaves_to_themselves_are_free() {
     let world = World::new().await;
     world
-        .create(held("parent", json!({"completions": 2, "parallelism": 2})))
+        .create(held_job(
+            "parent",
+            json!({"completions": 2, "parallelism": 2}),
+        ))
         .await;
     world.until_all::<Pod>(|pods| pods.len() == 2).await;
     world
@@ -93,7 +99,8 @@ async fn pods_that_a_job_leaves_to_themselves_are_free() {
 #[tokio::test]
 async fn a_deleted_cron_job_or_namespace_leaves_no_pod_behind() {
     let world = World::new().await;
-    let template = json!({"spec": held("", json!({"completions": 2, "parallelism": 2}))["spec"]});
+    let template =
+        json!({"spec": held_job("", json!({"completions": 2, "parallelism": 2}))["spec"]});
     let cron = |name: &str| {
         json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name},
             "spec": {"schedule": "* * * * *", "suspend": true, "jobTemplate": template}})
@@ -102,7 +109,7 @@ async fn a_deleted_cron_job_or_namespace_leaves_no_pod_behind() {
     world.create(cron("two")).await;
     for name in ["one", "two"] {
         let owner = world.api::<CronJob>().get(name).await.unwrap();
-        let mut made = held(
+        let mut made = held_job(
             &format!("{name}-1"),
             json!({"completions": 2, "parallelism": 2}),
         );

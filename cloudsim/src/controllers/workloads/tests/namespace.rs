@@ -7,7 +7,7 @@ use testkit::{WAIT_TIMEOUT, within};
 
 use super::world::World;
 
-fn told(namespace: &Namespace, type_: &str) -> Option<(String, String)> {
+fn condition_text(namespace: &Namespace, type_: &str) -> Option<(String, String)> {
     let mut conditions = namespace
         .status
         .iter()
@@ -36,7 +36,7 @@ async fn a_namespace_says_what_is_left_in_it_and_loses_its_pods_first() {
     let until = async |type_: &'static str, message: &'static str| {
         let holds = move |namespace: Option<&Namespace>| {
             namespace.is_some_and(|namespace| {
-                told(namespace, type_) == Some(("True".into(), message.into()))
+                condition_text(namespace, type_) == Some(("True".into(), message.into()))
             })
         };
         let waited = await_condition(api.clone(), "default", holds);
@@ -65,7 +65,7 @@ async fn a_namespace_says_what_is_left_in_it_and_loses_its_pods_first() {
     )
     .await;
     let namespace = api.get("default").await.unwrap();
-    let failed = told(&namespace, "NamespaceDeletionContentFailure").unwrap();
+    let failed = condition_text(&namespace, "NamespaceDeletionContentFailure").unwrap();
     assert_eq!(failed.0, "False");
     world
         .patch::<ConfigMap>("c", json!({"metadata": {"finalizers": null}}))

@@ -19,7 +19,7 @@ use super::{
     job, template, workload,
     world::{World, start_controllers},
 };
-use crate::controllers::garbage_collector::served;
+use crate::controllers::garbage_collector::list_served;
 
 /// Longer than every interval of a controller, on a clock that runs ahead when nothing is left to do.
 const SETTLED: Duration = Duration::from_secs(120);
@@ -50,7 +50,7 @@ fn slow_lists(api: &kubeapi::Api, start: u64) -> Client {
 /// Returns the uid and version of every object, events included, by kind, namespace and name.
 async fn everything(client: &Client) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
-    for kind in served(client).await.unwrap() {
+    for kind in list_served(client).await.unwrap() {
         let objects: Api<kube::api::DynamicObject> = Api::all_with(client.clone(), &kind.resource);
         for object in objects
             .list_metadata(&ListParams::default())
@@ -141,7 +141,7 @@ async fn restarting_the_cloud_changes_no_object_that_nobody_changed() {
         let pods = after.keys().filter(|key| key.starts_with("pods. ")).count();
         assert_eq!(pods, 16, "{after:#?}");
         if start > 0 {
-            assert_eq!(changed(&before, &after), [""; 0], "start {start}");
+            assert_eq!(changes(&before, &after), [""; 0], "start {start}");
         }
         before = after;
         if start == 0 {
@@ -159,7 +159,7 @@ async fn next_second() {
 }
 
 /// Returns what was created, changed or deleted.
-fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
+fn changes(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
     let keys = before
         .keys()
         .chain(after.keys().filter(|key| !before.contains_key(*key)));

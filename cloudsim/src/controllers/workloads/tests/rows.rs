@@ -24,7 +24,7 @@ fn yearly(time: Timestamp) -> String {
 }
 
 /// A cron job that missed a time two hours ago. Its jobs succeed, or stay running if they are held.
-async fn missed(world: &World, held: bool, spec: Value) -> Timestamp {
+async fn missed_job(world: &World, held: bool, spec: Value) -> Timestamp {
     let due = ago(2);
     let mut job = job("", "0", json!({}));
     if held {
@@ -55,7 +55,7 @@ fn name(time: Timestamp) -> String {
 #[tokio::test]
 async fn a_cron_job_makes_up_for_what_it_missed_and_keeps_so_many() {
     let world = World::new().await;
-    let first = missed(&world, false, json!({"successfulJobsHistoryLimit": 1})).await;
+    let first = missed_job(&world, false, json!({"successfulJobsHistoryLimit": 1})).await;
     let cron = world
         .until("cron", |cron: &CronJob| {
             cron.status.as_ref().is_some_and(|status| {
@@ -88,7 +88,7 @@ async fn a_cron_job_makes_up_for_what_it_missed_and_keeps_so_many() {
 #[tokio::test]
 async fn a_cron_job_waits_for_its_last_job_or_replaces_it() {
     let world = World::new().await;
-    let first = missed(&world, true, json!({"concurrencyPolicy": "Forbid"})).await;
+    let first = missed_job(&world, true, json!({"concurrencyPolicy": "Forbid"})).await;
     world
         .until_all::<Job>(|jobs| jobs.contains_key(&name(first)))
         .await;

@@ -52,7 +52,7 @@ impl Shell {
                 format!("mount type of \"{path}\": {kind}\n")
             });
             failed |= self
-                .told(
+                .print_result(
                     text.map_err(|why| format!("error from statfs({path:?}): {why}\n")),
                     streams,
                 )
@@ -71,10 +71,10 @@ impl Shell {
                 Ok(())
             });
             match written.await? {
-                Ok(()) => failed |= self.shown(&path, streams).await?,
+                Ok(()) => failed |= self.print_file(&path, streams).await?,
                 Err(why) => {
                     failed |= self
-                        .told(
+                        .print_result(
                             Err(format!("error writing new file {path:?}: {why}\n")),
                             streams,
                         )
@@ -96,14 +96,14 @@ impl Shell {
                 ),
             });
             failed |= self
-                .told(
+                .print_result(
                     text.map_err(|why| format!("error from stat({path:?}): {why}\n")),
                     streams,
                 )
                 .await?;
         }
         if let Some(path) = flag("file_content") {
-            failed |= self.shown(&path, streams).await?;
+            failed |= self.print_file(&path, streams).await?;
         }
         if let Some(path) = flag("file_content_in_loop") {
             let seconds = flag("retry_time")
@@ -113,7 +113,7 @@ impl Shell {
             let begun = tokio::time::Instant::now();
             while begun.elapsed() < Duration::from_secs(seconds) {
                 self.take_turn().await?;
-                failed = self.shown(&path, streams).await?;
+                failed = self.print_file(&path, streams).await?;
                 let found = self.files(&path, Files::read).await?;
                 if breaks && found.is_ok_and(|content| content == NEW.as_bytes()) {
                     break;
@@ -125,7 +125,7 @@ impl Shell {
     }
 
     /// Prints a file's content; returns true if it cannot be read.
-    async fn shown(&mut self, path: &str, streams: &Streams) -> Result<bool, Stop> {
+    async fn print_file(&mut self, path: &str, streams: &Streams) -> Result<bool, Stop> {
         let text = match self.files(path, Files::read).await? {
             Ok(content) => Ok(format!(
                 "content of file {path:?}: {}\n",
@@ -136,11 +136,11 @@ impl Shell {
                 why.to_lowercase()
             )),
         };
-        self.told(text, streams).await
+        self.print_result(text, streams).await
     }
 
     /// Prints a text or an error; returns true for an error.
-    async fn told(
+    async fn print_result(
         &mut self,
         text: Result<String, String>,
         streams: &Streams,

@@ -38,7 +38,7 @@ impl Shell {
             "tr" => {
                 let all = streams.input.all().await?;
                 let text =
-                    translated(&String::from_utf8_lossy(&all), arguments).map_err(Stop::Broken)?;
+                    translate(&String::from_utf8_lossy(&all), arguments).map_err(Stop::Broken)?;
                 self.print(&streams.output, text.as_bytes())
                     .await
                     .map(|()| 0)
@@ -59,7 +59,7 @@ impl Shell {
                     lines.dedup();
                 }
                 for line in lines {
-                    self.print(&streams.output, &ended(line)).await?;
+                    self.print(&streams.output, &end_line(line)).await?;
                 }
                 Ok(code)
             }
@@ -243,7 +243,7 @@ impl Shell {
                         self.print(&streams.output, format!("{path}:").as_bytes())
                             .await?;
                     }
-                    self.print(&streams.output, &ended(line)).await?;
+                    self.print(&streams.output, &end_line(line)).await?;
                 }
             }
         }
@@ -356,7 +356,7 @@ fn lines(content: &[u8]) -> impl Iterator<Item = &[u8]> {
     content.split_inclusive(|byte| *byte == b'\n')
 }
 
-fn ended(line: &[u8]) -> Vec<u8> {
+fn end_line(line: &[u8]) -> Vec<u8> {
     let mut line = line.to_vec();
     if !line.ends_with(b"\n") {
         line.push(b'\n');
@@ -425,7 +425,7 @@ impl Pattern {
 }
 
 /// Runs `tr a-z A-Z` or `tr -d x` on a text.
-fn translated(text: &str, arguments: &[String]) -> Result<String, String> {
+fn translate(text: &str, arguments: &[String]) -> Result<String, String> {
     match arguments {
         [flag, gone] if flag == "-d" => {
             let gone: BTreeSet<char> = letters(gone)?.into_iter().collect();

@@ -123,7 +123,7 @@ impl Shell {
                 return Ok(code.unwrap_or_default() & 0xff);
             }
             "sleep" => return self.sleep(arguments, streams).await,
-            "sh" | "bash" | "ash" | "dash" => return self.nested(arguments, streams).await,
+            "sh" | "bash" | "ash" | "dash" => return self.run_nested(arguments, streams).await,
             "test" => return self.test(arguments, streams).await,
             "[" => return self.bracket("]", arguments, streams).await,
             "[[" => return self.bracket("]]", arguments, streams).await,

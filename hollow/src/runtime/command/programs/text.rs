@@ -11,7 +11,7 @@ pub(super) fn echo(arguments: &[String]) -> String {
     let (flags, words) = arguments.split_at(flags);
     let has = |flag: char| flags.iter().any(|flags| flags.contains(flag));
     let text = words.join(" ");
-    let text = if has('e') { unescaped(&text) } else { text };
+    let text = if has('e') { unescape(&text) } else { text };
     if has('n') { text } else { text + "\n" }
 }
 
@@ -20,7 +20,7 @@ pub(super) fn printf(arguments: &[String]) -> String {
     let Some((format, values)) = arguments.split_first() else {
         return String::new();
     };
-    let format = unescaped(format);
+    let format = unescape(format);
     let mut values = values.iter().peekable();
     let mut text = String::new();
     loop {
@@ -37,7 +37,7 @@ pub(super) fn printf(arguments: &[String]) -> String {
                     text.push_str(
                         &values
                             .next()
-                            .map(|value| unescaped(value))
+                            .map(|value| unescape(value))
                             .unwrap_or_default(),
                     );
                     &after[1..]
@@ -59,7 +59,7 @@ pub(super) fn printf(arguments: &[String]) -> String {
     }
 }
 
-fn unescaped(text: &str) -> String {
+fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.chars();
     while let Some(next) = rest.next() {

@@ -34,7 +34,7 @@ impl Reader<'_, '_> {
                 }
                 '`' => {
                     self.rest.next();
-                    let part = self.backquoted(is_quoted)?;
+                    let part = self.parse_backquoted(is_quoted)?;
                     word.push(part);
                 }
                 '"' => {
@@ -77,7 +77,7 @@ impl Reader<'_, '_> {
     }
 
     /// Parses what follows a backquote: `` `…` `` is an older form of `$(…)`, in which a backslash protects itself, `$` and backquotes.
-    fn backquoted(&mut self, is_quoted: bool) -> Result<Part, Unreadable> {
+    fn parse_backquoted(&mut self, is_quoted: bool) -> Result<Part, Unreadable> {
         let mut text = String::new();
         loop {
             match self.rest.next().ok_or(Unfinished)? {

@@ -45,7 +45,7 @@ proptest! {
         let mine = Managers::read(&object);
         let me = Manager { name: "me".into(), operation: Operation::Apply, api_version: "v1".into(), subresource: String::new() };
         let mut unnamed = again.clone();
-        unnamed.cut(&unowned(&World::options("me", "")));
+        unnamed.remove_below(&unowned_fields(&World::options("me", "")));
         prop_assert_eq!(mine.fields(&me).cloned().unwrap_or_default(), unnamed);
         let mut merged = object.clone();
         walk::merge(&mut merged, &config, MergeSchema::of(&POD));
@@ -54,8 +54,8 @@ proptest! {
         prop_assert_eq!(world.object.as_ref(), Some(&object), "a second apply changed something");
         world.force("me", json!({}));
         let left = walk::fields(world.object.as_ref().unwrap(), MergeSchema::of(&POD));
-        let mut owned = Managers::read(world.object.as_ref().unwrap()).owned();
-        owned.join(unowned(&World::options("me", "")));
+        let mut owned = Managers::read(world.object.as_ref().unwrap()).owned_fields();
+        owned.join(unowned_fields(&World::options("me", "")));
         let mut orphans = again.common(&left);
         orphans.subtract(&owned);
         prop_assert_eq!(orphans.paths(), Vec::<String>::new());
@@ -73,7 +73,7 @@ proptest! {
         let changes = walk::changes(&old, &new, MergeSchema::of(&POD));
         let (before, after) = (walk::fields(&old, MergeSchema::of(&POD)), walk::fields(&new, MergeSchema::of(&POD)));
         let mut carried = before;
-        carried.cut(&changes.gone);
+        carried.remove_below(&changes.gone);
         carried.join(changes.set.clone());
         // A map is a field of its own while it is empty.
         let is_labels = |path: &String| path == ".metadata.labels";

@@ -2,8 +2,8 @@
 
 /// A body of this kind.
 pub(super) fn body(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
-    let type_meta = joined(&[text(1, api_version), text(2, kind)]);
-    joined(&[
+    let type_meta = join(&[text(1, api_version), text(2, kind)]);
+    join(&[
         b"k8s\0".to_vec(),
         bytes(1, &type_meta),
         bytes(2, raw),
@@ -12,12 +12,12 @@ pub(super) fn body(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     ])
 }
 
-pub(super) fn joined(fields: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn join(fields: &[Vec<u8>]) -> Vec<u8> {
     fields.concat()
 }
 
 pub(super) fn number(field: u32, value: u64) -> Vec<u8> {
-    joined(&[varint(u64::from(field) << 3), varint(value)])
+    join(&[varint(u64::from(field) << 3), varint(value)])
 }
 
 pub(super) fn text(field: u32, value: &str) -> Vec<u8> {
@@ -25,7 +25,7 @@ pub(super) fn text(field: u32, value: &str) -> Vec<u8> {
 }
 
 pub(super) fn bytes(field: u32, value: &[u8]) -> Vec<u8> {
-    joined(&[
+    join(&[
         varint(u64::from(field) << 3 | 2),
         varint(value.len() as u64),
         value.to_vec(),

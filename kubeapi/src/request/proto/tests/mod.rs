@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 
-use self::bodies::{body, bytes, joined, number, text};
+use self::bodies::{body, bytes, join, number, text};
 use super::{MEDIA_TYPE, decode, schema::Schema};
 use crate::{registry::Registry, request::body};
 
@@ -80,7 +80,7 @@ fn fields_stand_in_the_order_of_go() {
 
 #[test]
 fn every_kind_that_is_served_has_a_message() {
-    let schema = Schema::published().unwrap();
+    let schema = Schema::published_schema().unwrap();
     for kind in Registry::builtin().kinds() {
         assert!(
             schema.kind(&kind.api_version(), &kind.kind).is_some(),
@@ -93,7 +93,7 @@ fn every_kind_that_is_served_has_a_message() {
 
 #[test]
 fn an_empty_message_of_every_kind_is_an_object() {
-    for (api_version, kind) in Schema::published().unwrap().kinds.keys() {
+    for (api_version, kind) in Schema::published_schema().unwrap().kinds.keys() {
         let object = decode(&body(api_version, kind, &[])).unwrap();
         assert_eq!(object["kind"], *kind);
         assert_eq!(object["apiVersion"], *api_version);
@@ -106,9 +106,9 @@ fn an_empty_message_of_every_kind_is_an_object() {
 
 #[test]
 fn evictions_hold_delete_options() {
-    let meta = joined(&[text(1, "p"), text(3, "default")]);
-    let options = joined(&[number(1, 0), bytes(2, &text(1, "u")), text(5, "All")]);
-    let raw = joined(&[bytes(1, &meta), bytes(2, &options)]);
+    let meta = join(&[text(1, "p"), text(3, "default")]);
+    let options = join(&[number(1, 0), bytes(2, &text(1, "u")), text(5, "All")]);
+    let raw = join(&[bytes(1, &meta), bytes(2, &options)]);
     assert_eq!(
         decode(&body("policy/v1", "Eviction", &raw)).unwrap(),
         json!({
@@ -132,8 +132,8 @@ fn delete_options_are_of_every_group() {
 
 #[test]
 fn times_have_the_precision_of_their_type() {
-    let time = joined(&[number(1, 1_700_000_000), number(2, 123_456_789)]);
-    let raw = joined(&[bytes(1, &bytes(8, &time)), bytes(2, &bytes(3, &time))]);
+    let time = join(&[number(1, 1_700_000_000), number(2, 123_456_789)]);
+    let raw = join(&[bytes(1, &bytes(8, &time)), bytes(2, &bytes(3, &time))]);
     let lease = decode(&body("coordination.k8s.io/v1", "Lease", &raw)).unwrap();
     assert_eq!(
         lease["metadata"]["creationTimestamp"],
@@ -148,7 +148,7 @@ fn times_have_the_precision_of_their_type() {
 #[test]
 fn zero_values_stay_where_pointers_or_required_fields_are() {
     // hostNetwork is a plain bool, shareProcessNamespace a pointer
-    let spec = joined(&[number(11, 0), number(27, 0), number(4, 0)]);
+    let spec = join(&[number(11, 0), number(27, 0), number(4, 0)]);
     let pod = decode(&body("v1", "Pod", &bytes(2, &spec))).unwrap();
     let expected = json!({"containers": null, "terminationGracePeriodSeconds": 0, "shareProcessNamespace": false});
     assert_eq!(pod["spec"], expected);
@@ -157,7 +157,7 @@ fn zero_values_stay_where_pointers_or_required_fields_are() {
 #[test]
 fn a_message_in_parts_is_joined_and_the_last_scalar_counts() {
     let part = |field: Vec<u8>| bytes(1, &field);
-    let raw = joined(&[
+    let raw = join(&[
         part(text(1, "first")),
         part(text(3, "ns")),
         part(text(1, "last")),
@@ -172,7 +172,7 @@ fn a_message_in_parts_is_joined_and_the_last_scalar_counts() {
 #[test]
 fn integers_come_packed_and_one_by_one() {
     // supplementalGroups of a pod's securityContext
-    let context = joined(&[
+    let context = join(&[
         number(4, 1),
         bytes(4, &[2, 0xac, 0x02]),
         number(4, u64::MAX),
@@ -189,12 +189,12 @@ fn unknown_fields_are_skipped() {
     let unknown = [
         number(900, 7),
         text(901, "x"),
-        joined(&[vec![0xb5, 0x38], vec![0; 4]]),
+        join(&[vec![0xb5, 0x38], vec![0; 4]]),
     ]
     .concat();
-    let raw = joined(&[
+    let raw = join(&[
         unknown.clone(),
-        bytes(2, &joined(&[text(1, "a"), text(2, "b"), unknown])),
+        bytes(2, &join(&[text(1, "a"), text(2, "b"), unknown])),
     ]);
     assert_eq!(
         decode(&body("v1", "ConfigMap", &raw)).unwrap()["data"],
@@ -205,12 +205,12 @@ fn unknown_fields_are_skipped() {
 #[test]
 fn inline_messages_lend_their_fields_to_the_outer_object() {
     // a probe's handler, and a port that is a name
-    let get = joined(&[
+    let get = join(&[
         text(1, "/"),
-        bytes(2, &joined(&[number(1, 1), text(3, "http")])),
+        bytes(2, &join(&[number(1, 1), text(3, "http")])),
     ]);
-    let probe = joined(&[bytes(1, &bytes(2, &get)), number(3, 5)]);
-    let container = joined(&[text(1, "c"), bytes(10, &probe)]);
+    let probe = join(&[bytes(1, &bytes(2, &get)), number(3, 5)]);
+    let container = join(&[text(1, "c"), bytes(10, &probe)]);
     let pod = decode(&body("v1", "Pod", &bytes(2, &bytes(2, &container)))).unwrap();
     assert_eq!(
         pod["spec"]["containers"][0],
@@ -221,14 +221,14 @@ fn inline_messages_lend_their_fields_to_the_outer_object() {
 #[test]
 fn schemas_of_definitions_keep_their_unions_and_json() {
     let double = |number: u32, value: f64| {
-        joined(&[vec![(number << 3) as u8 | 1], value.to_le_bytes().to_vec()])
+        join(&[vec![(number << 3) as u8 | 1], value.to_le_bytes().to_vec()])
     };
-    let property = |name: &str, of: &[u8]| bytes(29, &joined(&[text(1, name), bytes(2, of)]));
-    let schema = joined(&[
+    let property = |name: &str, of: &[u8]| bytes(29, &join(&[text(1, name), bytes(2, of)]));
+    let schema = join(&[
         text(5, "object"),
         property(
             "a",
-            &joined(&[
+            &join(&[
                 bytes(8, &text(1, "{\"x\":[1]}")),
                 double(9, 2.0),
                 double(11, 0.5),
@@ -238,15 +238,15 @@ fn schemas_of_definitions_keep_their_unions_and_json() {
         property("c", &bytes(30, &number(1, 1))),
         property(
             "d",
-            &bytes(30, &joined(&[number(1, 1), bytes(2, &text(5, "integer"))])),
+            &bytes(30, &join(&[number(1, 1), bytes(2, &text(5, "integer"))])),
         ),
-        property("e", &joined(&[vec![0xb0, 0x02, 1]])),
+        property("e", &join(&[vec![0xb0, 0x02, 1]])),
         property(
             "f",
-            &bytes(32, &joined(&[text(1, "k"), bytes(2, &text(2, "other"))])),
+            &bytes(32, &join(&[text(1, "k"), bytes(2, &text(2, "other"))])),
         ),
     ]);
-    let version = joined(&[
+    let version = join(&[
         text(1, "v1"),
         bytes(4, &bytes(1, &schema)),
         bytes(5, &bytes(1, &[])),

@@ -33,7 +33,7 @@ pub(crate) fn add(name: &str, schemas: &mut Map<String, Value>) {
     if schemas.contains_key(name) {
         return;
     }
-    let Some(schema) = described(name) else {
+    let Some(schema) = described_schema(name) else {
         return;
     };
     let parts = references(&schema);
@@ -44,7 +44,7 @@ pub(crate) fn add(name: &str, schemas: &mut Map<String, Value>) {
 }
 
 /// The schema of a type, with descriptions.
-fn described(name: &str) -> Option<Value> {
+fn described_schema(name: &str) -> Option<Value> {
     let mut schema = shape(name)?;
     let text = find(DESCRIPTIONS, name).or_else(|| find(NEWER_DESCRIPTIONS, name));
     let descriptions = text.and_then(|text| serde_json::from_str::<Map<_, _>>(text).ok());

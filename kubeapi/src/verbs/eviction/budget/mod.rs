@@ -82,7 +82,7 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 /// Returns the budget with the pod of this name in `disruptedPods`.
-pub(super) fn taken(mut budget: Value, pod: &str, now: &str) -> Value {
+pub(super) fn add_disrupted(mut budget: Value, pod: &str, now: &str) -> Value {
     let status = child(as_map(&mut budget), "status");
     let left = status
         .get("disruptionsAllowed")

@@ -113,7 +113,7 @@ fn what_is_taken_is_noted() {
         "",
         json!({"disruptionsAllowed": 1, "conditions": conditions}),
     );
-    let taken = taken(budget, "web-0", "2025-06-01T00:00:00Z");
+    let taken = add_disrupted(budget, "web-0", "2025-06-01T00:00:00Z");
     assert_eq!(
         taken["status"],
         json!({"disruptionsAllowed": 0, "disruptedPods": {"web-0": "2025-06-01T00:00:00Z"}, "conditions": [

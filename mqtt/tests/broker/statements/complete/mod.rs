@@ -19,7 +19,7 @@ type Section = (&'static str, u32, u32);
 type Elsewhere = (&'static str, &'static str);
 
 /// Returns the statements that a row names: its own, and those in its text, such as `3.3.1-8:`.
-fn named(rows: Vec<Row>) -> BTreeSet<String> {
+fn statement_names(rows: Vec<Row>) -> BTreeSet<String> {
     let words = rows.into_iter().flat_map(|(statement, said, _)| {
         let own = statement.strip_prefix("MQTT-").unwrap_or_default().to_owned();
         let others = said.split_whitespace().filter_map(|word| word.strip_suffix(':')).map(str::to_owned);
@@ -37,7 +37,7 @@ fn is_number(word: &str) -> bool {
 fn complete(sections: &[Section], rows: Vec<Row>, elsewhere: &[Elsewhere]) {
     let of_section = |(section, first, last): &Section| (*first..=*last).map(|number| format!("{section}-{number}")).collect::<Vec<_>>();
     let all: BTreeSet<String> = sections.iter().flat_map(of_section).collect();
-    let named = named(rows);
+    let named = statement_names(rows);
     let reasoned: BTreeSet<String> = elsewhere.iter().map(|(statement, _)| (*statement).to_owned()).collect();
     assert_eq!(reasoned.len(), elsewhere.len(), "a statement has two reasons");
     let unknown: Vec<_> = named.union(&reasoned).filter(|statement| !all.contains(*statement)).collect();

@@ -4,7 +4,7 @@ use super::*;
 use crate::bytes::subscribe;
 
 fn refuses(connect: Vec<u8>, reason: u8) -> Vec<Step> {
-    vec![Send(A, connect), GetsLike(A, refused(reason)), Closed(A)]
+    vec![Send(A, connect), GetsLike(A, refusal(reason)), Closed(A)]
 }
 
 /// Returns a CONNECT with an authentication method.
@@ -24,7 +24,7 @@ fn flags() -> Vec<Row> {
     let level = |name: &[u8], level| packet(0x10, &[name, &[level, 2, 0, 0, 0], &text("a")]);
     vec![
         ("MQTT-3.1.0-1", "the first packet is CONNECT", vec![Send(A, message(&[], b"")), Closed(A)]),
-        ("MQTT-3.1.0-2", "a second CONNECT", with_a(vec![Send(A, clean5("a")), GetsLike(A, told(0x82)), Closed(A)])),
+        ("MQTT-3.1.0-2", "a second CONNECT", with_a(vec![Send(A, clean5("a")), GetsLike(A, disconnect(0x82)), Closed(A)])),
         ("MQTT-3.1.2-1", "another protocol name is refused", vec![Send(A, level(b"\0\x04MQTX", 5)), Closed(A)]),
         ("MQTT-3.1.2-2", "a level that is not spoken is refused", refuses(level(b"\0\x04MQTT", 6), 0x84)),
         ("MQTT-3.1.2-3", "the reserved connect flag is 0", refuses(connect5(3, &[], &[&text("a")]), 0x81)),
@@ -68,7 +68,7 @@ fn properties() -> Vec<Row> {
         ("2.2.2.2", "a property of another packet", refuses(connect5(2, &[35, 0, 1], &[&text("a")]), 0x81)),
         ("3.1.2.11.10", "no authentication data without a method", refuses(connect5(2, &[22, 0, 1, b'x'], &[&text("a")]), 0x82)),
         ("MQTT-4.12.0-1", "enhanced authentication is not offered", refuses(with_method("a"), 0x8C)),
-        ("MQTT-4.12.0-7", "AUTH of a client that named no method", with_a(vec![Send(A, vec![0xF0, 0]), GetsLike(A, told(0x82)), Closed(A)])),
+        ("MQTT-4.12.0-7", "AUTH of a client that named no method", with_a(vec![Send(A, vec![0xF0, 0]), GetsLike(A, disconnect(0x82)), Closed(A)])),
         ("MQTT-3.1.2-29", "without problem information there are no reason strings", vec![
             Send(A, connect5(2, &[23, 0], &[&text("a")])), Gets(A, connack(0)),
             Send(A, publish(2, "t", 1, Some(&[]), b"x")), Gets(A, reason(0x40, 1, 0x10)),
@@ -81,15 +81,15 @@ fn properties() -> Vec<Row> {
 fn answers() -> Vec<Row> {
     vec![
         ("MQTT-3.1.4-3", "the same identifier takes the session over", with_a(vec![
-            Send(B, clean5("a")), Gets(B, connack(0)), GetsLike(A, told(0x8E)), Closed(A), Pings(B),
+            Send(B, clean5("a")), Gets(B, connack(0)), GetsLike(A, disconnect(0x8E)), Closed(A), Pings(B),
         ])),
         ("MQTT-3.1.4-6", "what follows a refused CONNECT is not done", vec![
-            Send(A, [with_method("a"), publish(1, "t", 0, Some(&[]), b"x")].concat()), GetsLike(A, refused(0x8C)), Closed(A),
+            Send(A, [with_method("a"), publish(1, "t", 0, Some(&[]), b"x")].concat()), GetsLike(A, refusal(0x8C)), Closed(A),
             Send(B, clean5("b")), Gets(B, connack(0)), Send(B, subscribe(1, Some(&[]), "t", 0)), Gets(B, suback(1, 0)), Pings(B),
         ]),
         ("MQTT-3.2.2-6", "no session is present where the connection is refused", vec![
             Send(A, keeping("a", 2, 60)), Gets(A, connack(0)), Leaves(A),
-            Send(B, connect5(0, &[21, 0, 1, b'x'], &[&text("a")])), GetsLike(B, refused(0x8C)), Closed(B),
+            Send(B, connect5(0, &[21, 0, 1, b'x'], &[&text("a")])), GetsLike(B, refusal(0x8C)), Closed(B),
             Send(A, keeping("a", 0, 60)), Gets(A, connack(1)),
         ]),
         ("3.2.2.3.2", "an expiry above the bound is told", vec![

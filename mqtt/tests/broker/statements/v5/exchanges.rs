@@ -52,7 +52,7 @@ fn flow() -> Vec<Row> {
     let open: Vec<u8> = (1..=257_u16).flat_map(|id| publish(4, "t", id, Some(&[]), b"")).collect();
     let mut too_many = vec![Send(A, open)];
     too_many.extend((1..=256_u16).map(|id| Gets(A, packet(0x50, &[&id.to_be_bytes(), &[0x10]]))));
-    too_many.extend([GetsLike(A, told(0x93)), Closed(A)]);
+    too_many.extend([GetsLike(A, disconnect(0x93)), Closed(A)]);
     vec![
         ("MQTT-3.3.4-9", "no more is in flight than the client's receive maximum; 4.9.0-1: that is the quota; 4.9.0-2: at its end nothing above QoS 0 is sent; 3.3.4-10: all else is, 4.9.0-3: and answered", vec![
             Send(A, connect5(2, &[33, 0, 1], &[&text("a")])), Gets(A, connack(0)),

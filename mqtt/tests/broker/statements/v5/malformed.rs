@@ -4,7 +4,7 @@ use super::*;
 use crate::bytes::{ack, subscribe};
 
 fn bad(bytes: &[u8], reason: u8) -> Vec<Step> {
-    with_a(vec![Send(A, bytes.to_vec()), GetsLike(A, told(reason)), Closed(A)])
+    with_a(vec![Send(A, bytes.to_vec()), GetsLike(A, disconnect(reason)), Closed(A)])
 }
 
 pub(super) fn rows() -> Vec<Row> {

@@ -34,12 +34,12 @@ fn connack(present: u8) -> Vec<u8> {
 }
 
 /// Returns a CONNACK with a reason and any reason string; no session is present.
-fn refused(reason: u8) -> Vec<u8> {
+fn refusal(reason: u8) -> Vec<u8> {
     vec![0x20, 0, 0, reason]
 }
 
 /// Returns a DISCONNECT with a reason and any reason string.
-fn told(reason: u8) -> Vec<u8> {
+fn disconnect(reason: u8) -> Vec<u8> {
     vec![0xE0, 0, reason]
 }
 

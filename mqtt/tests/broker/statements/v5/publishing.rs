@@ -6,12 +6,12 @@ use crate::bytes::{ack, clean311, subscribe};
 pub(super) fn rows() -> Vec<Row> {
     let mut rows = properties();
     rows.extend(aliases());
-    rows.extend(retained());
+    rows.extend(retained_rows());
     rows
 }
 
 /// Subscribes A to `t` at QoS 0 and connects B, before the steps.
-fn heard(steps: Vec<Step>) -> Vec<Step> {
+fn after_subscription(steps: Vec<Step>) -> Vec<Step> {
     let mut all = vec![Send(A, subscribe(1, Some(&[]), "t", 0)), Gets(A, suback(1, 0))];
     all.extend(steps);
     with_both(all)
@@ -24,14 +24,14 @@ fn properties() -> Vec<Row> {
     ]
     .concat();
     vec![
-        ("MQTT-3.3.2-4", "as they came go on the payload format, 3.3.2-15: response topic, 3.3.2-16: correlation data, 3.3.2-20: content type, 3.3.2-17: user properties, 3.3.2-18: in their order", heard(vec![
+        ("MQTT-3.3.2-4", "as they came go on the payload format, 3.3.2-15: response topic, 3.3.2-16: correlation data, 3.3.2-20: content type, 3.3.2-17: user properties, 3.3.2-18: in their order", after_subscription(vec![
             Send(B, message(&all, b"x")), Gets(A, message(&all, b"x")),
         ])),
         ("3.3.2.3", "a 3.1.1 subscriber gets the message without them", vec![
             Send(A, clean311("a")), Gets(A, vec![0x20, 2, 0, 0]), Send(A, subscribe(1, None, "t", 0)), Gets(A, vec![0x90, 3, 0, 1, 0]),
             Send(B, clean5("b")), Gets(B, connack(0)), Send(B, message(&all, b"x")), Gets(A, publish(0, "t", 0, None, b"x")),
         ]),
-        ("3.3.2.3.3", "the expiry is sent on", heard(vec![
+        ("3.3.2.3.3", "the expiry is sent on", after_subscription(vec![
             Send(B, message(&[2, 0, 0, 1, 0], b"x")), Gets(A, message(&[2, 0, 0, 1, 0], b"x")),
         ])),
         ("MQTT-3.3.2-6", "less the time that the message has waited", vec![
@@ -48,7 +48,7 @@ fn properties() -> Vec<Row> {
 
 fn aliases() -> Vec<Row> {
     vec![
-        ("MQTT-3.3.2-12", "a client's alias stands for a topic; 3.1.2-27: none is sent to a client that takes none", heard(vec![
+        ("MQTT-3.3.2-12", "a client's alias stands for a topic; 3.1.2-27: none is sent to a client that takes none", after_subscription(vec![
             Send(B, message(&[35, 0, 32], b"1")), Gets(A, message(&[], b"1")),
             Send(B, publish(0, "", 0, Some(&[35, 0, 32]), b"2")), Gets(A, message(&[], b"2")),
             Send(B, publish(0, "u", 0, Some(&[35, 0, 32]), b"3")), Send(B, publish(2, "", 1, Some(&[35, 0, 32]), b"4")),
@@ -63,7 +63,7 @@ fn aliases() -> Vec<Row> {
     ]
 }
 
-fn retained() -> Vec<Row> {
+fn retained_rows() -> Vec<Row> {
     let kept = |payload| publish(1, "t", 0, Some(&[]), payload);
     let found = |mut steps: Vec<Step>, payload| {
         steps.extend([Send(A, subscribe(1, Some(&[]), "t", 0)), Gets(A, suback(1, 0)), Gets(A, kept(payload)), Pings(A)]);
@@ -73,7 +73,7 @@ fn retained() -> Vec<Row> {
         ("MQTT-3.3.1-5", "a retained message is kept in place of an earlier one", found(vec![
             Send(A, publish(3, "t", 1, Some(&[]), b"old")), Gets(A, reason(0x40, 1, 0x10)), Send(A, kept(b"new")),
         ], b"new")),
-        ("MQTT-3.3.1-6", "an empty one deletes, and is delivered; 3.3.1-7: it is not kept", heard(vec![
+        ("MQTT-3.3.1-6", "an empty one deletes, and is delivered; 3.3.1-7: it is not kept", after_subscription(vec![
             Send(B, kept(b"x")), Gets(A, message(&[], b"x")), Send(B, kept(b"")), Gets(A, message(&[], b"")),
             Send(B, subscribe(1, Some(&[]), "t", 0)), Gets(B, suback(1, 0)), Pings(B),
         ])),

@@ -4,7 +4,7 @@ use super::*;
 use crate::bytes::{ack, subscribe};
 
 /// Gives A a persistent session that subscribes to `t`, before the steps.
-fn subscribed(qos: u8, steps: Vec<Step>) -> Vec<Step> {
+fn after_session(qos: u8, steps: Vec<Step>) -> Vec<Step> {
     let mut all = vec![
         Send(A, keeping("a", 2, 60)), Gets(A, connack(0)), Send(A, subscribe(1, Some(&[]), "t", qos)), Gets(A, suback(1, qos)),
     ];
@@ -16,7 +16,7 @@ fn subscribed(qos: u8, steps: Vec<Step>) -> Vec<Step> {
 fn away(qos: u8, steps: Vec<Step>) -> Vec<Step> {
     let mut all = vec![Send(A, vec![0xE0, 0]), Closed(A), Send(B, clean5("b")), Gets(B, connack(0))];
     all.extend(steps);
-    subscribed(qos, all)
+    after_session(qos, all)
 }
 
 pub(super) fn rows() -> Vec<Row> {
@@ -64,31 +64,31 @@ fn keeping_them() -> Vec<Row> {
         ("MQTT-3.3.2-7", "a topic alias does not outlive its connection", vec![
             Send(A, keeping("a", 2, 60)), Gets(A, connack(0)), Send(A, message(&[35, 0, 7], b"1")), Pings(A), Leaves(A),
             Send(A, keeping("a", 0, 60)), Gets(A, connack(1)),
-            Send(A, publish(0, "", 0, Some(&[35, 0, 7]), b"2")), GetsLike(A, told(0x82)), Closed(A),
+            Send(A, publish(0, "", 0, Some(&[35, 0, 7]), b"2")), GetsLike(A, disconnect(0x82)), Closed(A),
         ]),
     ]
 }
 
 fn sending_again() -> Vec<Row> {
     vec![
-        ("MQTT-4.4.0-1", "what was not acknowledged comes again with its identifier; 3.3.1-1: as a duplicate", subscribed(2, vec![
+        ("MQTT-4.4.0-1", "what was not acknowledged comes again with its identifier; 3.3.1-1: as a duplicate", after_session(2, vec![
             Send(A, publish(2, "t", 9, Some(&[]), b"1")), Gets(A, publish(2, "t", 1, Some(&[]), b"1")), Gets(A, ack(0x40, 9)),
             Send(A, publish(4, "t", 9, Some(&[]), b"2")), Gets(A, publish(4, "t", 2, Some(&[]), b"2")), Gets(A, ack(0x50, 9)),
             Leaves(A), Send(A, keeping("a", 0, 60)), Gets(A, connack(1)),
             Gets(A, publish(10, "t", 1, Some(&[]), b"1")), Gets(A, publish(12, "t", 2, Some(&[]), b"2")), Pings(A),
         ])),
-        ("MQTT-4.3.3-5", "so does PUBREL; 4.3.3-6: the message does not", subscribed(2, vec![
+        ("MQTT-4.3.3-5", "so does PUBREL; 4.3.3-6: the message does not", after_session(2, vec![
             Send(A, publish(4, "t", 9, Some(&[]), b"2")), Gets(A, publish(4, "t", 1, Some(&[]), b"2")), Gets(A, ack(0x50, 9)),
             Send(A, ack(0x50, 1)), Gets(A, ack(0x62, 1)), Leaves(A),
             Send(A, keeping("a", 0, 60)), Gets(A, connack(1)), Gets(A, ack(0x62, 1)), Send(A, ack(0x70, 1)), Pings(A),
         ])),
-        ("MQTT-4.4.0-2", "what was refused does not come again", subscribed(2, vec![
+        ("MQTT-4.4.0-2", "what was refused does not come again", after_session(2, vec![
             Send(A, publish(2, "t", 9, Some(&[]), b"1")), Gets(A, publish(2, "t", 1, Some(&[]), b"1")), Gets(A, ack(0x40, 9)),
             Send(A, publish(4, "t", 9, Some(&[]), b"2")), Gets(A, publish(4, "t", 2, Some(&[]), b"2")), Gets(A, ack(0x50, 9)),
             Send(A, reason(0x40, 1, 0x80)), Send(A, reason(0x50, 2, 0x80)), Pings(A),
             Leaves(A), Send(A, keeping("a", 0, 60)), Gets(A, connack(1)), Pings(A),
         ])),
-        ("MQTT-4.3.3-7", "what was sent once comes again when it has expired, too", subscribed(2, vec![
+        ("MQTT-4.3.3-7", "what was sent once comes again when it has expired, too", after_session(2, vec![
             Send(B, connect5(6, &[17, 0, 0, 0, 60], &[&text("b"), &[5, 24, 0, 0, 0, 1], &text("t"), &text("later")])), Gets(B, connack(0)),
             Send(B, publish(4, "t", 1, Some(&[2, 0, 0, 0, 1]), b"x")), Gets(B, ack(0x50, 1)), Gets(A, publish(4, "t", 1, Some(&[2, 0, 0, 0, 1]), b"x")),
             // a second passes

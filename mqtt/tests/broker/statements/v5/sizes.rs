@@ -16,7 +16,7 @@ pub(super) fn rows() -> Vec<Row> {
     let ten = [b'x'; 10];
     vec![
         ("MQTT-3.2.2-15", "a packet above the maximum is refused by its header alone", with_a(vec![
-            Send(A, too_large), GetsLike(A, told(0x95)), Closed(A),
+            Send(A, too_large), GetsLike(A, disconnect(0x95)), Closed(A),
         ])),
         ("MQTT-3.1.2-24", "a client that does not take CONNACK is refused", vec![
             Send(A, taking(15, &[])), Gets(A, vec![0x20, 3, 0, 0x95, 0]), Closed(A),

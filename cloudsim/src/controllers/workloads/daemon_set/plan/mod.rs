@@ -77,7 +77,8 @@ pub(super) fn plan(
             surge.plan_node(
                 &kept,
                 ending.is_empty().then_some(name),
-                (&mut plan.delete, &mut plan.create),
+                &mut plan.delete,
+                &mut plan.create,
             );
             continue;
         }
@@ -93,14 +94,14 @@ pub(super) fn plan(
         Some(surge) => plan.create.extend(surge.next()),
         None => plan
             .delete
-            .extend(outdated(set, revision, &kept_pods, works)),
+            .extend(outdated_pods(set, revision, &kept_pods, works)),
     }
     plan
 }
 
 /// Returns the pods of old revisions to delete now: those that are not available anyway, and as many others as may be unavailable. A node
 /// without a pod that is kept is unavailable, whether its pod was never created, is terminating or has failed.
-fn outdated(
+fn outdated_pods(
     set: &DaemonSet,
     revision: &str,
     kept_pods: &[Option<Arc<Pod>>],

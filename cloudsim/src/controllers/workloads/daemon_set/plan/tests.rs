@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use super::{super::placement::pod, *};
-use crate::controllers::workloads::pod_states::{self, MIN_READY, any_state, left};
+use crate::controllers::workloads::pod_states::{self, MIN_READY, any_state, remaining_pods};
 
 fn set(spec: Value) -> DaemonSet {
     let mut set = json!({"metadata": {"name": "agent", "namespace": "n", "uid": "1"},
@@ -35,7 +35,7 @@ fn running(name: &str, node: &str, revision: &str) -> Arc<Pod> {
         "spec": {"containers": [], "nodeName": node}, "status": {"phase": "Running", "conditions": conditions}})).unwrap())
 }
 
-fn changed(pod: Arc<Pod>, change: impl FnOnce(&mut Pod)) -> Arc<Pod> {
+fn change_pod(pod: Arc<Pod>, change: impl FnOnce(&mut Pod)) -> Arc<Pod> {
     let mut pod = (*pod).clone();
     change(&mut pod);
     Arc::new(pod)
@@ -48,7 +48,11 @@ fn texts(plan: &Plan) -> (Vec<String>, Vec<String>) {
     )
 }
 
-fn planned(set: &DaemonSet, nodes: &[Arc<Node>], pods: &[Arc<Pod>]) -> (Vec<String>, Vec<String>) {
+fn plan_rows(
+    set: &DaemonSet,
+    nodes: &[Arc<Node>],
+    pods: &[Arc<Pod>],
+) -> (Vec<String>, Vec<String>) {
     texts(&plan(
         set,
         "now",
@@ -72,16 +76,19 @@ fn each_fitting_node_has_one_pod() {
             .collect::<Vec<_>>()
     };
     let all = set(json!({}));
-    assert_eq!(planned(&all, &nodes, &[]), (vec![], strings(&["a", "b"])));
+    assert_eq!(plan_rows(&all, &nodes, &[]), (vec![], strings(&["a", "b"])));
     assert_eq!(
-        planned(&all, &nodes, &[running("1", "a", "now")]),
+        plan_rows(&all, &nodes, &[running("1", "a", "now")]),
         (vec![], strings(&["b"]))
     );
     let tolerant = set(json!({"tolerations": [{"operator": "Exists"}]}));
-    assert_eq!(planned(&tolerant, &nodes, &[]).1, strings(&["a", "b", "c"]));
+    assert_eq!(
+        plan_rows(&tolerant, &nodes, &[]).1,
+        strings(&["a", "b", "c"])
+    );
     let picky = set(json!({"nodeSelector": {"name": "b"}}));
     assert_eq!(
-        planned(&picky, &nodes, &[running("1", "a", "now")]),
+        plan_rows(&picky, &nodes, &[running("1", "a", "now")]),
         (strings(&["1"]), strings(&["b"]))
     );
     let twice = [
@@ -89,7 +96,7 @@ fn each_fitting_node_has_one_pod() {
         running("2", "a", "now"),
         running("3", "b", "now"),
     ];
-    assert_eq!(planned(&all, &nodes, &twice).0, ["2"]);
+    assert_eq!(plan_rows(&all, &nodes, &twice).0, ["2"]);
 }
 
 #[test]
@@ -97,7 +104,7 @@ fn a_node_out_of_reach_keeps_its_pod() {
     let away = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
         {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]);
     assert_eq!(
-        planned(
+        plan_rows(
             &set(json!({})),
             &[node("a", away)],
             &[running("1", "a", "now")]
@@ -109,19 +116,19 @@ fn a_node_out_of_reach_keeps_its_pod() {
 #[test]
 fn a_pod_that_ends_is_replaced_when_it_is_gone() {
     let nodes = [node("a", json!([]))];
-    let ending = changed(running("1", "a", "now"), |pod| {
+    let ending = change_pod(running("1", "a", "now"), |pod| {
         pod.metadata.deletion_timestamp =
             serde_json::from_value(json!("2025-01-01T00:00:00Z")).unwrap();
     });
     assert_eq!(
-        planned(&set(json!({})), &nodes, &[ending]),
+        plan_rows(&set(json!({})), &nodes, &[ending]),
         (vec![], vec![])
     );
-    let failed = changed(running("1", "a", "now"), |pod| {
+    let failed = change_pod(running("1", "a", "now"), |pod| {
         pod.status.as_mut().unwrap().phase = Some("Failed".into())
     });
     assert_eq!(
-        planned(&set(json!({})), &nodes, &[failed]),
+        plan_rows(&set(json!({})), &nodes, &[failed]),
         (vec!["1".into()], vec!["a".into()])
     );
 }
@@ -140,18 +147,18 @@ fn old_templates_go_one_by_one_the_broken_first() {
             running("3", "c", "old"),
         ]
     };
-    assert_eq!(planned(&set(json!({})), &nodes, &old()).0, ["1"]);
+    assert_eq!(plan_rows(&set(json!({})), &nodes, &old()).0, ["1"]);
     let mut pods = old();
-    pods[1] = changed(running("2", "b", "old"), |pod| {
+    pods[1] = change_pod(running("2", "b", "old"), |pod| {
         pod.status.as_mut().unwrap().conditions = None
     });
-    assert_eq!(planned(&set(json!({})), &nodes, &pods).0, ["2"]);
+    assert_eq!(plan_rows(&set(json!({})), &nodes, &pods).0, ["2"]);
     let mut pods = old();
-    pods[0] = changed(running("1", "a", "now"), |pod| {
+    pods[0] = change_pod(running("1", "a", "now"), |pod| {
         pod.status.as_mut().unwrap().conditions = None
     });
     assert!(
-        planned(&set(json!({})), &nodes, &pods).0.is_empty(),
+        plan_rows(&set(json!({})), &nodes, &pods).0.is_empty(),
         "the new one is not there yet"
     );
 }
@@ -186,7 +193,7 @@ fn so_many_may_be_missing_or_none_before_it_is_deleted() {
             0,
         ),
     ] {
-        let (deleted, created) = planned(&updated_by(strategy.clone()), &nodes, &old);
+        let (deleted, created) = plan_rows(&updated_by(strategy.clone()), &nodes, &old);
         assert_eq!((deleted.len(), created.len()), (expected, 0), "{strategy}");
     }
 }
@@ -209,36 +216,36 @@ fn the_new_pod_works_before_the_old_one_goes() {
             .collect::<Vec<_>>()
     };
     let starting = || {
-        changed(running("new", "a", "now"), |pod| {
+        change_pod(running("new", "a", "now"), |pod| {
             pod.status.as_mut().unwrap().conditions = None
         })
     };
-    assert_eq!(planned(&one, &nodes, &old()), (vec![], strings(&["a"])));
+    assert_eq!(plan_rows(&one, &nodes, &old()), (vec![], strings(&["a"])));
     assert_eq!(
-        planned(&surging(json!("50%")), &nodes, &old()),
+        plan_rows(&surging(json!("50%")), &nodes, &old()),
         (vec![], strings(&["a", "b"]))
     );
     let pods = [old(), vec![starting()]].concat();
     assert_eq!(
-        planned(&one, &nodes, &pods),
+        plan_rows(&one, &nodes, &pods),
         (vec![], vec![]),
         "the new one is not there yet"
     );
     let pods = [old(), vec![running("new", "a", "now")]].concat();
     assert_eq!(
-        planned(&one, &nodes, &pods),
+        plan_rows(&one, &nodes, &pods),
         (strings(&["a"]), strings(&["b"]))
     );
     let mut pods = [old(), vec![starting()]].concat();
-    pods[1] = changed(running("b", "b", "old"), |pod| {
+    pods[1] = change_pod(running("b", "b", "old"), |pod| {
         pod.status.as_mut().unwrap().conditions = None
     });
     assert_eq!(
-        planned(&one, &nodes, &pods),
+        plan_rows(&one, &nodes, &pods),
         (vec![], strings(&["b"])),
         "the broken one need not wait"
     );
-    assert_eq!(planned(&one, &nodes, &[]).1, strings(&["a", "b", "c"]));
+    assert_eq!(plan_rows(&one, &nodes, &[]).1, strings(&["a", "b", "c"]));
 }
 
 #[test]
@@ -247,28 +254,28 @@ fn a_terminating_or_failed_pod_counts_as_unavailable() {
     let old = ["a", "b", "c", "d"].map(|name| running(name, name, "old"));
     let one = updated_by(json!({"rollingUpdate": {"maxUnavailable": 1}}));
     let mut pods = old.to_vec();
-    pods[0] = changed(pods[0].clone(), |pod| {
+    pods[0] = change_pod(pods[0].clone(), |pod| {
         pod.metadata.deletion_timestamp =
             serde_json::from_value(json!("2025-01-01T00:00:00Z")).unwrap();
     });
     assert_eq!(
-        planned(&one, &nodes, &pods),
+        plan_rows(&one, &nodes, &pods),
         (vec![], vec![]),
         "one is on its way out"
     );
     let mut pods = old.to_vec();
-    pods[0] = changed(pods[0].clone(), |pod| {
+    pods[0] = change_pod(pods[0].clone(), |pod| {
         pod.status.as_mut().unwrap().phase = Some("Failed".into())
     });
     assert_eq!(
-        planned(&one, &nodes, &pods),
+        plan_rows(&one, &nodes, &pods),
         (vec!["a".into()], vec!["a".into()])
     );
     let with_other = [node("x", json!([{"key": "gpu", "effect": "NoSchedule"}]))]
         .into_iter()
         .chain(nodes);
     let half = updated_by(json!({"rollingUpdate": {"maxUnavailable": "50%"}}));
-    let (deleted, _) = planned(&half, &with_other.collect::<Vec<_>>(), &old);
+    let (deleted, _) = plan_rows(&half, &with_other.collect::<Vec<_>>(), &old);
     assert_eq!(deleted.len(), 2, "only nodes that should run a pod count");
 }
 
@@ -290,14 +297,14 @@ proptest! {
             states.iter().enumerate().filter_map(move |(number, (state, is_old))| {
                 let name = format!("{node}-{number}");
                 // a daemon's pod is bound from the beginning
-                state.pod(&name, node, if *is_old { "old" } else { "now" }).map(|pod| changed(pod, |pod| {
+                state.pod(&name, node, if *is_old { "old" } else { "now" }).map(|pod| change_pod(pod, |pod| {
                     pod.spec.as_mut().unwrap().node_name = Some(node.clone());
                 }))
             })
         }).collect();
         let nodes: Vec<_> = names.iter().map(|name| node(name, json!([]))).collect();
         let plan = plan(&set, "now", &nodes, &pods, pod_states::now());
-        let served = |deleted: &[Arc<Pod>]| left(&pods, deleted).into_iter().filter_map(|pod| node_of(pod)).collect::<BTreeSet<_>>().len();
+        let served = |deleted: &[Arc<Pod>]| remaining_pods(&pods, deleted).into_iter().filter_map(|pod| node_of(pod)).collect::<BTreeSet<_>>().len();
         let allowed = if surges { 0 } else { amount(Some(&serde_json::from_value(most).unwrap()), i32::try_from(nodes.len()).unwrap(), true) };
         let promised = nodes.len().saturating_sub(usize::try_from(allowed).unwrap());
         prop_assert!(served(&plan.delete) >= promised.min(served(&[])), "{:?}", texts(&plan));

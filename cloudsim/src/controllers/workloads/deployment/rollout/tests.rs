@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::controllers::workloads::{
-    pod_states::{PodState, any_state, counts, left},
+    pod_states::{PodState, any_state, counts, remaining_pods},
     pods::{deletion_rank, is_active},
 };
 
@@ -151,12 +151,12 @@ fn replica_set(name: &str, states: &[PodState], wanted: usize) -> (Set, Vec<Arc<
         "status": {"replicas": pods.len(), "availableReplicas": available}});
     (
         Set::of(&serde_json::from_value(set).unwrap()),
-        scaled(pods, wanted),
+        scale_down(pods, wanted),
     )
 }
 
 /// Returns the pods that are left when the replica set's controller scales them down.
-fn scaled(mut pods: Vec<Arc<Pod>>, wanted: usize) -> Vec<Arc<Pod>> {
+fn scale_down(mut pods: Vec<Arc<Pod>>, wanted: usize) -> Vec<Arc<Pod>> {
     pods.sort_by_cached_key(|pod| deletion_rank(pod));
     pods.split_off(pods.len().saturating_sub(wanted))
 }
@@ -175,12 +175,12 @@ proptest! {
         let mut sets: Vec<_> = sets.iter().enumerate()
             .map(|(number, (states, wanted))| replica_set(&format!("s{number}"), states, *wanted)).collect();
         let (new, old): (Set, Vec<Set>) = (sets[0].0.clone(), sets[1..].iter().map(|(set, _)| set.clone()).collect());
-        let available = |sets: &[(Set, Vec<Arc<Pod>>)]| sets.iter().map(|(_, pods)| left(pods, &[]).len()).sum::<usize>();
+        let available = |sets: &[(Set, Vec<Arc<Pod>>)]| sets.iter().map(|(_, pods)| remaining_pods(pods, &[]).len()).sum::<usize>();
         let before = available(&sets);
         let scalings = rolling(limits, &new, &old).unwrap_or_default();
         for (name, wanted) in &scalings {
             let (_, pods) = sets.iter_mut().find(|(set, _)| set.name == *name).unwrap();
-            *pods = scaled(pods.clone(), usize::try_from(*wanted).unwrap());
+            *pods = scale_down(pods.clone(), usize::try_from(*wanted).unwrap());
         }
         let promised = usize::try_from(limits.desired - limits.unavailable).unwrap();
         prop_assert!(available(&sets) >= promised.min(before), "{scalings:?} {before}");

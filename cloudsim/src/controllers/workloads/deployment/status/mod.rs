@@ -190,7 +190,7 @@ fn progress(
         );
     } else if has_progressed(before, status)
         || reason == Some(PAUSED)
-        || (reason == Some(NEW_REPLICA_SET_AVAILABLE) && started(before, status))
+        || (reason == Some(NEW_REPLICA_SET_AVAILABLE) && has_started(before, status))
     {
         // the time of progress is updated, even if the message stays the same
         conditions.retain(|condition| {
@@ -275,7 +275,7 @@ fn has_progressed(before: &DeploymentStatus, status: &DeploymentStatus) -> bool 
 }
 
 /// Reports whether a new rollout began.
-fn started(before: &DeploymentStatus, status: &DeploymentStatus) -> bool {
+fn has_started(before: &DeploymentStatus, status: &DeploymentStatus) -> bool {
     before.observed_generation != status.observed_generation
         && status.updated_replicas.unwrap_or_default() < before.updated_replicas.unwrap_or_default()
 }

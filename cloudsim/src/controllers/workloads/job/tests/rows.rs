@@ -13,7 +13,7 @@ async fn run_all(rows: Vec<Row>) {
     }
 }
 
-fn indexed(spec: Value) -> Value {
+fn indexed_job(spec: Value) -> Value {
     let mut all = json!({"completionMode": "Indexed"});
     for (key, value) in spec.as_object().unwrap() {
         all[key] = value.clone();
@@ -153,17 +153,17 @@ async fn numbered_pods() {
 
 fn numbered_pods_rows() -> Vec<Row> {
     vec![
-        ("each number once", indexed(json!({"completions": 5, "parallelism": 2})), "sync; made=2 indexes=0,1; end 0 0; sync; indexes=1,2
+        ("each number once", indexed_job(json!({"completions": 5, "parallelism": 2})), "sync; made=2 indexes=0,1; end 0 0; sync; indexes=1,2
             completedIndexes=0 succeeded=1; end 1-2 0; sync; indexes=3,4 completedIndexes=0-2; end 4 0; sync; completedIndexes=0-2,4 indexes=3;
             end 3 0; sync; completedIndexes=0-4 succeeded=5 made=5
             conditions=SuccessCriteriaMet:CompletionsReached,Complete:CompletionsReached"),
-        ("a failed number comes again, the lowest first", indexed(json!({"completions": 4, "parallelism": 2})), "sync; end 1 1; sync; failed=1 made=2;
+        ("a failed number comes again, the lowest first", indexed_job(json!({"completions": 4, "parallelism": 2})), "sync; end 1 1; sync; failed=1 made=2;
             wait 11; sync; made=3 indexes=0,1"),
-        ("fewer numbers", indexed(json!({"completions": 5, "parallelism": 5})), "sync; end 0 0; end 4 0; sync; completedIndexes=0,4 succeeded=2;
+        ("fewer numbers", indexed_job(json!({"completions": 5, "parallelism": 5})), "sync; end 0 0; end 4 0; sync; completedIndexes=0,4 succeeded=2;
             spec {\"completions\": 3, \"parallelism\": 3}; sync; indexes=1,2 completedIndexes=0 succeeded=1 failed=-"),
-        ("more numbers", indexed(json!({"completions": 2, "parallelism": 2})), "sync; spec {\"completions\": 4, \"parallelism\": 4}; sync; indexes=0,1,2,3 made=4"),
-        ("a deleted number comes again", indexed(json!({"completions": 2, "parallelism": 2})), "sync; delete 1; sync; made=3 indexes=0,1 failed=1"),
-        ("… and is waited for", indexed(json!({"completions": 3, "parallelism": 2, "podReplacementPolicy": "Failed"})), "sync; delete 1; sync;
+        ("more numbers", indexed_job(json!({"completions": 2, "parallelism": 2})), "sync; spec {\"completions\": 4, \"parallelism\": 4}; sync; indexes=0,1,2,3 made=4"),
+        ("a deleted number comes again", indexed_job(json!({"completions": 2, "parallelism": 2})), "sync; delete 1; sync; made=3 indexes=0,1 failed=1"),
+        ("… and is waited for", indexed_job(json!({"completions": 3, "parallelism": 2, "podReplacementPolicy": "Failed"})), "sync; delete 1; sync;
             made=2 indexes=0; gone 1; sync; made=3 indexes=0,1"),
     ]
 }
@@ -175,7 +175,7 @@ async fn each_number_with_its_own_limit() {
 
 fn each_number_with_its_own_limit_rows() -> Vec<Row> {
     let own = |limit: i32, spec: Value| {
-        let mut spec = indexed(spec);
+        let mut spec = indexed_job(spec);
         spec["backoffLimitPerIndex"] = limit.into();
         spec
     };
@@ -204,7 +204,7 @@ async fn success_policies() {
 
 fn success_policies_rows() -> Vec<Row> {
     let with = |rule: Value| {
-        indexed(json!({"completions": 4, "parallelism": 4, "successPolicy": {"rules": [rule]}}))
+        indexed_job(json!({"completions": 4, "parallelism": 4, "successPolicy": {"rules": [rule]}}))
     };
     vec![
         ("a leader is enough", with(json!({"succeededIndexes": "0"})), "sync; end 1 0; sync; live=3 conditions=; end 0 0; sync; live=0 failed=-

@@ -121,7 +121,7 @@ impl World {
         let there: BTreeMap<_, _> = pods.into_iter().map(|pod| (pod.name_any(), pod)).collect();
         for known in self.cluster.pods.all() {
             if !there.contains_key(&known.name_any()) {
-                self.cluster.pods.removed(&known);
+                self.cluster.pods.apply_removal(&known);
             }
         }
         let mut new: Vec<_> = there

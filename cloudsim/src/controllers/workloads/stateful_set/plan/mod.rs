@@ -181,14 +181,14 @@ pub(super) fn steps(set: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> Vec<Ste
         }
     }
     if steps.is_empty() {
-        steps.extend(outdated(set, &wanted, works));
+        steps.extend(outdated_pods(set, &wanted, works));
     }
     steps
 }
 
 /// Returns the pods of an old revision to delete now, the highest first: those that are not available anyway, and as many others as may be
 /// unavailable. Unavailable pods of the whole set count, whatever their revision.
-fn outdated(
+fn outdated_pods(
     set: &Set<'_>,
     wanted: &BTreeMap<i32, &Arc<Pod>>,
     works: impl Fn(&Pod) -> bool,

@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::controllers::workloads::pod_states::{self, MIN_READY, any_state, left};
+use crate::controllers::workloads::pod_states::{self, MIN_READY, any_state, remaining_pods};
 
 fn set(replicas: i32, change: Value) -> StatefulSet {
     let mut set = json!({"metadata": {"name": "db", "namespace": "n", "uid": "1"}, "spec": {"replicas": replicas,
@@ -32,7 +32,7 @@ fn pods(texts: &[&str]) -> Vec<Arc<Pod>> {
     texts.iter().map(pod).collect()
 }
 
-fn planned(object: &StatefulSet, texts: &[&str]) -> Vec<String> {
+fn plan_rows(object: &StatefulSet, texts: &[&str]) -> Vec<String> {
     let set = Set {
         object,
         current: "old".into(),
@@ -49,25 +49,25 @@ fn planned(object: &StatefulSet, texts: &[&str]) -> Vec<String> {
 #[test]
 fn pods_come_in_order_and_go_in_the_reverse() {
     let three = set(3, json!({}));
-    assert_eq!(planned(&three, &[]), ["+0"]);
-    assert!(planned(&three, &["db-0 new -"]).is_empty());
-    assert_eq!(planned(&three, &["db-0 new +"]), ["+1"]);
-    assert_eq!(planned(&three, &["db-0 new f"]), ["-db-0"]);
-    assert!(planned(&three, &["db-0 new x", "db-1 new +"]).is_empty());
+    assert_eq!(plan_rows(&three, &[]), ["+0"]);
+    assert!(plan_rows(&three, &["db-0 new -"]).is_empty());
+    assert_eq!(plan_rows(&three, &["db-0 new +"]), ["+1"]);
+    assert_eq!(plan_rows(&three, &["db-0 new f"]), ["-db-0"]);
+    assert!(plan_rows(&three, &["db-0 new x", "db-1 new +"]).is_empty());
     let one = set(1, json!({}));
     assert_eq!(
-        planned(&one, &["db-0 new +", "db-1 new +", "db-2 new +"]),
+        plan_rows(&one, &["db-0 new +", "db-1 new +", "db-2 new +"]),
         ["-db-2"]
     );
-    assert!(planned(&one, &["db-0 new +", "db-1 new +", "db-2 new x"]).is_empty());
+    assert!(plan_rows(&one, &["db-0 new +", "db-1 new +", "db-2 new x"]).is_empty());
 }
 
 #[test]
 fn parallel_ones_do_not_wait_for_each_other() {
     let parallel = |replicas| set(replicas, json!({"podManagementPolicy": "Parallel"}));
-    assert_eq!(planned(&parallel(3), &["db-1 new -"]), ["+0", "+2"]);
+    assert_eq!(plan_rows(&parallel(3), &["db-1 new -"]), ["+0", "+2"]);
     assert_eq!(
-        planned(&parallel(0), &["db-0 new +", "db-1 new +"]),
+        plan_rows(&parallel(0), &["db-0 new +", "db-1 new +"]),
         ["-db-1", "-db-0"]
     );
 }
@@ -75,26 +75,26 @@ fn parallel_ones_do_not_wait_for_each_other() {
 #[test]
 fn updates_go_from_the_highest_down_to_the_partition() {
     let old = ["db-0 old +", "db-1 old +", "db-2 old +"];
-    assert_eq!(planned(&set(3, json!({})), &old), ["-db-2"]);
+    assert_eq!(plan_rows(&set(3, json!({})), &old), ["-db-2"]);
     assert_eq!(
-        planned(
+        plan_rows(
             &set(3, json!({})),
             &["db-0 old +", "db-1 old +", "db-2 new +"]
         ),
         ["-db-1"]
     );
     let to = |partition| json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}});
-    assert_eq!(planned(&set(3, to(2)), &old), ["-db-2"]);
-    assert!(planned(&set(3, to(2)), &["db-0 old +", "db-1 old +", "db-2 new +"]).is_empty());
+    assert_eq!(plan_rows(&set(3, to(2)), &old), ["-db-2"]);
+    assert!(plan_rows(&set(3, to(2)), &["db-0 old +", "db-1 old +", "db-2 new +"]).is_empty());
     assert!(
-        planned(
+        plan_rows(
             &set(3, json!({"updateStrategy": {"type": "OnDelete"}})),
             &old
         )
         .is_empty()
     );
     assert_eq!(
-        planned(&set(2, json!({"ordinals": {"start": 5}})), &["db-5 new +"]),
+        plan_rows(&set(2, json!({"ordinals": {"start": 5}})), &["db-5 new +"]),
         ["+6"]
     );
 }
@@ -135,16 +135,16 @@ fn a_pod_has_a_name_and_claims_of_its_own() {
 #[test]
 fn the_first_number_is_where_the_set_says() {
     let two = set(2, json!({"ordinals": {"start": 5}}));
-    assert_eq!(planned(&two, &[]), ["+5"]);
-    assert_eq!(planned(&two, &["db-5 new +"]), ["+6"]);
+    assert_eq!(plan_rows(&two, &[]), ["+5"]);
+    assert_eq!(plan_rows(&two, &["db-5 new +"]), ["+6"]);
     assert_eq!(
-        planned(&two, &["db-0 new +", "db-5 new +", "db-6 new +"]),
+        plan_rows(&two, &["db-0 new +", "db-5 new +", "db-6 new +"]),
         ["-db-0"]
     );
     let partition =
         json!({"ordinals": {"start": 5}, "updateStrategy": {"rollingUpdate": {"partition": 1}}});
     assert_eq!(
-        planned(&set(2, partition), &["db-5 old +", "db-6 old +"]),
+        plan_rows(&set(2, partition), &["db-5 old +", "db-6 old +"]),
         ["-db-6"]
     );
 }
@@ -152,8 +152,8 @@ fn the_first_number_is_where_the_set_says() {
 #[test]
 fn what_is_updated_on_deletion_waits_for_it() {
     let by_hand = set(2, json!({"updateStrategy": {"type": "OnDelete"}}));
-    assert!(planned(&by_hand, &["db-0 old +", "db-1 old +"]).is_empty());
-    assert_eq!(planned(&by_hand, &["db-0 old +"]), ["+1"]);
+    assert!(plan_rows(&by_hand, &["db-0 old +", "db-1 old +"]).is_empty());
+    assert_eq!(plan_rows(&by_hand, &["db-0 old +"]), ["+1"]);
     let view = Set {
         object: &by_hand,
         current: "old".into(),
@@ -181,20 +181,20 @@ fn as_many_pods_are_away_at_once_as_may_be() {
         (json!("75%"), vec!["-db-3", "-db-2", "-db-1"]),
         (json!("10%"), vec!["-db-3"]),
     ] {
-        assert_eq!(planned(&rolling(max.clone()), &all), expected, "{max}");
+        assert_eq!(plan_rows(&rolling(max.clone()), &all), expected, "{max}");
     }
     let under_way = ["db-0 old +", "db-1 old +", "db-2 old +", "db-3 new -"];
-    assert_eq!(planned(&rolling(json!(2)), &under_way), ["-db-2"]);
+    assert_eq!(plan_rows(&rolling(json!(2)), &under_way), ["-db-2"]);
 }
 
 #[test]
 fn an_unavailable_pod_of_any_revision_counts() {
     let rolling = json!({"podManagementPolicy": "Parallel"});
     let set = set(3, rolling);
-    assert!(planned(&set, &["db-0 new -", "db-1 old +", "db-2 old +"]).is_empty());
-    assert!(planned(&set, &["db-0 old x", "db-1 old +", "db-2 old +"]).is_empty());
+    assert!(plan_rows(&set, &["db-0 new -", "db-1 old +", "db-2 old +"]).is_empty());
+    assert!(plan_rows(&set, &["db-0 old x", "db-1 old +", "db-2 old +"]).is_empty());
     assert_eq!(
-        planned(&set, &["db-0 old -", "db-1 old +", "db-2 old +"]),
+        plan_rows(&set, &["db-0 old -", "db-1 old +", "db-2 old +"]),
         ["-db-0"],
         "it is replaced anyway"
     );
@@ -221,6 +221,6 @@ proptest! {
             Step::Create(_) => None,
         }).collect();
         let promised = states.len().saturating_sub(most);
-        prop_assert!(left(&pods, &deleted).len() >= promised.min(left(&pods, &[]).len()), "{deleted:?}");
+        prop_assert!(remaining_pods(&pods, &deleted).len() >= promised.min(remaining_pods(&pods, &[]).len()), "{deleted:?}");
     }
 }
