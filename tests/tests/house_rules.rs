@@ -21,6 +21,8 @@ mod logs;
 mod matches;
 #[path = "house_rules/mesh_behaviour.rs"]
 mod mesh_behaviour;
+#[path = "house_rules/names.rs"]
+mod names;
 
 /// The hard limit; most files are a third of it.
 const MAX_LINES: usize = 600;
