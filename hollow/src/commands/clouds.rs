@@ -50,8 +50,11 @@ pub(super) async fn status(
     list: &ListArgs,
     records: &Records,
 ) -> anyhow::Result<ExitCode> {
-    let is_none = chosen(access, records)?.is_empty();
-    show(list, async || listing(&chosen(access, records)?).await).await?;
+    let is_none = choose_clouds(access, records)?.is_empty();
+    show(list, async || {
+        listing(&choose_clouds(access, records)?).await
+    })
+    .await?;
     Ok(match is_none {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
@@ -59,7 +62,7 @@ pub(super) async fn status(
 }
 
 /// Returns the clouds that the options name; without options, all.
-fn chosen(access: &Access, records: &Records) -> anyhow::Result<Vec<RunningCloud>> {
+fn choose_clouds(access: &Access, records: &Records) -> anyhow::Result<Vec<RunningCloud>> {
     let mut clouds = records.list()?;
     clouds.retain(|cloud| cloud.is_of(access.kubeconfig.as_deref(), access.context.as_deref()));
     Ok(clouds)
@@ -157,7 +160,7 @@ pub(super) async fn down(
     is_all: bool,
     records: &Records,
 ) -> anyhow::Result<ExitCode> {
-    let mut clouds = chosen(access, records)?;
+    let mut clouds = choose_clouds(access, records)?;
     if !is_all {
         let chosen = only(access, clouds, ", or stop all with --all")?;
         clouds = chosen.into_iter().collect();
@@ -225,7 +228,7 @@ pub(super) fn kubeconfig(access: &Access, records: &Records) -> anyhow::Result<E
     let running = match access {
         Access {
             kubeconfig: None, ..
-        } => only(access, chosen(access, records)?, "")?,
+        } => only(access, choose_clouds(access, records)?, "")?,
         // The file may be that of a cloud on another machine.
         Access { .. } => None,
     };
@@ -332,7 +335,7 @@ mod tests {
             (Some("/nowhere/kubeconfig"), None, 1),
             (Some("/nowhere/other"), Some("blue"), 0),
         ] {
-            let found = chosen(&access(file, context), &records).unwrap();
+            let found = choose_clouds(&access(file, context), &records).unwrap();
             assert_eq!(found.len(), count, "{file:?} {context:?}");
         }
     }
