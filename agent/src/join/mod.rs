@@ -90,7 +90,8 @@ async fn join_machine(
         host: &host,
     };
     let checking = format!("connecting to {}", join.cloud);
-    step(out, &checking, checks::run_all(&inputs, &mut report)).await;
+    let checks = Box::pin(checks::run_all(&inputs, &mut report));
+    step(out, &checking, checks).await;
     // parts of it come from a cloud or a runtime
     let printed = wire::text::printable_lines(&report.to_string());
     match has_colors {
@@ -107,7 +108,7 @@ async fn join_machine(
         .into_iter()
         .filter_map(|file| missing_directory(file.parent()?))
         .collect();
-    let enrolled = enroll(&config, &path, &text);
+    let enrolled = Box::pin(enroll(&config, &path, &text));
     step(out, "requesting the node's certificate", enrolled).await?;
     writeln!(
         out,
