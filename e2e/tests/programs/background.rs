@@ -111,8 +111,8 @@ fn killed_cloud_is_not_found_and_starts_again() -> anyhow::Result<()> {
     let user = User::new()?;
     let start = || user.up(".", &["--data-dir", "data"])?.success();
     start()?;
-    let pid = user.clouds()?[0]["pid"].to_string();
-    run(Command::new("kill").args(["-9", &pid]))?.success()?;
+    let pid = user.clouds()?[0]["pid"].clone();
+    run(Command::new("kill").args(["-9", &pid.to_string()]))?.success()?;
     e2e::until("the end of the cloud", || {
         let clouds = user.clouds()?;
         ensure!(clouds.is_empty(), "{clouds:?}");
@@ -120,7 +120,7 @@ fn killed_cloud_is_not_found_and_starts_again() -> anyhow::Result<()> {
     })?;
     start()?;
     let clouds = user.clouds()?;
-    ensure!(clouds.len() == 1 && clouds[0]["pid"].to_string() != pid);
+    ensure!(clouds.len() == 1 && clouds[0]["pid"] != pid);
     let log = clouds[0]["log"].as_str().context("it has no log")?;
     ensure!(log.ends_with("data/cloudsim.log"), "{log}");
     Ok(())
