@@ -164,7 +164,7 @@ impl LogLine {
         };
         if first.ends_with("ing") {
             Some("begins with a gerund")
-        } else if !STATES.iter().any(|state| is_state(state)) {
+        } else if !STATES.iter().any(is_state) {
             Some("says neither what failed nor what state something is in")
         } else {
             None

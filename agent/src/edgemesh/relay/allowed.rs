@@ -114,74 +114,40 @@ mod tests {
             endpoint: endpoint.parse().unwrap(),
         };
         let (tcp, udp) = (relay::Protocol::Tcp, relay::Protocol::Udp);
-        for (asked, expected) in [
-            (
-                request("web", "http", tcp, "10.88.0.5:8080"),
-                Ok(([10, 88, 0, 5], 8080).into()),
-            ),
-            (
-                request("db", "http", tcp, "10.88.0.5:8080"),
-                Err(NotAllowed::Service),
-            ),
-            (
-                request("web", "http", udp, "10.88.0.5:8080"),
-                Err(NotAllowed::Endpoint),
-            ),
-            (
-                request("web", "", tcp, "10.88.0.5:8080"),
-                Err(NotAllowed::Endpoint),
-            ),
-            (
-                request("web", "http", tcp, "10.88.0.5:22"),
-                Err(NotAllowed::Endpoint),
-            ),
-            (
-                request("web", "http", tcp, "10.88.0.6:8080"),
-                Err(NotAllowed::Endpoint),
-            ),
-            (
-                request("web", "http", tcp, "10.88.0.7:8080"),
-                Err(NotAllowed::Endpoint),
-            ),
-            (
-                request("web", "http", tcp, "10.0.0.1:8080"),
-                Err(NotAllowed::Endpoint),
-            ),
-            (
-                request("web", "http", tcp, "127.0.0.1:8080"),
-                Err(NotAllowed::Address),
-            ),
-            (
-                request("web", "http", tcp, "169.254.169.254:8080"),
-                Err(NotAllowed::Address),
-            ),
-            (
-                request("web", "http", tcp, "[::ffff:127.0.0.1]:8080"),
-                Err(NotAllowed::Address),
-            ),
-            (
-                request("web", "http", tcp, "10.96.0.1:8080"),
-                Err(NotAllowed::Address),
-            ),
-            (
-                request("web", "http", tcp, "0.1.2.3:8080"),
-                Err(NotAllowed::Address),
-            ),
-            (
-                request("web", "http", tcp, "240.0.0.1:8080"),
-                Err(NotAllowed::Address),
-            ),
-        ] {
-            assert_eq!(
-                allowed_address(&snapshot, "edge-2", &asked),
-                expected,
-                "{asked:?}"
-            );
+        let web = |endpoint| request("web", "http", tcp, endpoint);
+        let refused = |reason| move |endpoint| (web(endpoint), Err(reason));
+        let endpoints = [
+            "10.88.0.5:22",
+            "10.88.0.6:8080",
+            "10.88.0.7:8080",
+            "10.0.0.1:8080",
+        ];
+        let addresses = [
+            "127.0.0.1:8080",
+            "169.254.169.254:8080",
+            "[::ffff:127.0.0.1]:8080",
+            "10.96.0.1:8080",
+            "0.1.2.3:8080",
+            "240.0.0.1:8080",
+        ];
+        let own = "10.88.0.5:8080";
+        let others = [
+            (web(own), Ok(([10, 88, 0, 5], 8080).into())),
+            (request("db", "http", tcp, own), Err(NotAllowed::Service)),
+            (request("web", "http", udp, own), Err(NotAllowed::Endpoint)),
+            (request("web", "", tcp, own), Err(NotAllowed::Endpoint)),
+        ];
+        let table = others
+            .into_iter()
+            .chain(endpoints.map(refused(NotAllowed::Endpoint)))
+            .chain(addresses.map(refused(NotAllowed::Address)));
+        for (asked, expected) in table {
+            let allowed = allowed_address(&snapshot, "edge-2", &asked);
+            assert_eq!(allowed, expected, "{asked:?}");
         }
         snapshot.synced = false;
-        let asked = request("web", "http", tcp, "10.88.0.5:8080");
         assert_eq!(
-            allowed_address(&snapshot, "edge-2", &asked),
+            allowed_address(&snapshot, "edge-2", &web(own)),
             Err(NotAllowed::NotRead)
         );
     }
