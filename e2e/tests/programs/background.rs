@@ -71,6 +71,11 @@ fn cloud_in_the_background_is_found_and_stopped_from_any_directory() -> anyhow::
     let file = file.display().to_string();
     let nodes = user.run("second", &["nodes", "-o", "name", "--kubeconfig", &file])?;
     ensure!(nodes.success()?.text() == "node/edge-1\n");
+    let other = user.run("second", &["down", "--context", "other"])?;
+    ensure_says(
+        &other.failure()?,
+        &["no running cloud has", "cloudsim runs"],
+    )?;
     let said = user.run("second", &["down"])?.success()?.text();
     ensure_says(&said, &["cloudsim (process ", "stopped after"])?;
     ensure!(!Path::new(&user.0.path().join("first/cloudsim.kubeconfig")).exists());

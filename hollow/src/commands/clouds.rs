@@ -161,6 +161,13 @@ pub(super) async fn down(
     records: &Records,
 ) -> anyhow::Result<ExitCode> {
     let mut clouds = choose_clouds(access, records)?;
+    let running = records.list()?;
+    if let (true, Some(other)) = (clouds.is_empty(), running.first()) {
+        bail!(
+            "no running cloud has this kubeconfig and context, but {} runs; `cloudsim status` lists all",
+            other.name()
+        );
+    }
     if !is_all {
         let chosen = only(access, clouds, ", or stop all with --all")?;
         clouds = chosen.into_iter().collect();
