@@ -54,7 +54,7 @@ impl Inbox {
         self.has_space.notified().await;
     }
 
-    /// Waits for bytes. They count as buffered until [`record_passed`](Self::passed) is called.
+    /// Waits for bytes. They count as buffered until [`record_passed`](Self::record_passed) is called.
     pub(super) async fn take(&self) -> Bytes {
         loop {
             {

@@ -182,7 +182,7 @@ fn a_cloud_before_a_cluster_serves_nodes_with_the_rights_of_its_roles() -> anyho
     })?;
     // what is told of it
     until("the session", || {
-        let told = backed.cloudsim(&["nodes"])?;
+        let told = backed.cloudsim(&["nodes", "-o", "wide"])?;
         ensure!(told.contains(NODE) && told.contains("WebSocket"), "{told}");
         Ok::<_, anyhow::Error>(())
     })?;
