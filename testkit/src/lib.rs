@@ -4,7 +4,7 @@
 //! [`until`] and [`within`] in asynchronous tests, [`eventually_paused`] where their clock is paused, [`blocking`] for tests that drive
 //! other processes. The timeouts are [`WAIT_TIMEOUT`], [`PROCESS_TIMEOUT`] and [`LONG_TIMEOUT`]. [`Random`] gives the same numbers for
 //! the same seed, [`LogBuffer`] keeps the lines of a log, and [`silent_tcp`] and [`silent_unix`] are clients that say nothing.
-//! [`in_network_namespace`] gives a test a network of its own. [`kubectl`] and [`installed()`] find the programs that
+//! [`in_network_namespace`] gives a test a network of its own. [`kubectl`] and [`installed_program`] find the programs that
 //! `make needs` installs.
 //!
 //! It is a development dependency: no program has it in it.

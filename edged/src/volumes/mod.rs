@@ -3,7 +3,7 @@
 //! [`mod@payload`] builds the files of configMap, secret, downwardAPI and projected volumes, and [`atomic`] writes them.
 //! [`mod@empty_dir`] creates empty directories, and [`memory`] mounts tmpfs. [`host_path`] checks paths of the node, and [`claim`]
 //! finds the paths behind claims, whose group [`ownership`] sets. [`mounts`] and [`sub_path`] make the mounts of containers.
-//! [`remove`] removes directories without entering mounts.
+//! [`mod@remove`] removes directories without entering mounts.
 
 mod atomic;
 mod claim;
