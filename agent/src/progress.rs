@@ -4,9 +4,9 @@ use std::{future::Future, io::Write, pin::pin, time::Duration};
 
 use tokio::time::{Instant, timeout};
 
-/// How long a step may take without a line.
+/// Duration of a step before its first line.
 const SILENT: Duration = Duration::from_secs(1);
-/// How often a step is reported again.
+/// Interval between the lines of a step.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Waits for a step; writes `  text …` to `out` after a second, and with the elapsed time every ten seconds.

@@ -1,4 +1,6 @@
-//! Netlink messages about interfaces, addresses and routes. Pure, but for [`Kernel`], [`own_networks`] and [`routes`].
+//! Encodes and decodes netlink messages about interfaces, addresses and routes.
+//!
+//! Only [`Kernel`], [`own_networks`] and [`routes`] call the system; all other functions are pure.
 //!
 //! Source: netlink(7), rtnetlink(7), `linux/netlink.h`. Numbers are in the machine's byte order; messages and attributes begin at
 //! multiples of four.

@@ -26,10 +26,10 @@ use super::{
 };
 use crate::cli::{Access, ListArgs};
 
-/// How long a cloud may take to answer.
+/// Timeout of a request to a cloud.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is printed if there is no cloud.
+/// Text of an empty list.
 const NONE: &str = "no cloud is running; start one with `cloudsim up`";
 
 const COLUMNS: [Column; 9] = [
@@ -63,9 +63,12 @@ pub(super) async fn status(
 
 /// Returns the clouds that the options name; without options, all.
 fn choose_clouds(access: &Access, records: &Records) -> anyhow::Result<Vec<RunningCloud>> {
-    let mut clouds = records.list()?;
+    Ok(matching(access, records.list()?))
+}
+
+fn matching(access: &Access, mut clouds: Vec<RunningCloud>) -> Vec<RunningCloud> {
     clouds.retain(|cloud| cloud.is_of(access.kubeconfig.as_deref(), access.context.as_deref()));
-    Ok(clouds)
+    clouds
 }
 
 async fn listing(clouds: &[RunningCloud]) -> anyhow::Result<Listing> {
@@ -90,7 +93,7 @@ async fn listing(clouds: &[RunningCloud]) -> anyhow::Result<Listing> {
     })
 }
 
-/// What a cloud answers.
+/// Health of a cloud, as its API shows it.
 enum Health {
     /// Its API answers, with this number of Ready nodes and of all.
     Nodes(usize, usize),
@@ -160,12 +163,12 @@ pub(super) async fn down(
     is_all: bool,
     records: &Records,
 ) -> anyhow::Result<ExitCode> {
-    let mut clouds = choose_clouds(access, records)?;
     let running = records.list()?;
-    if let (true, Some(other)) = (clouds.is_empty(), running.first()) {
+    let other = running.first().map(|cloud| cloud.name().to_owned());
+    let mut clouds = matching(access, running);
+    if let (true, Some(other)) = (clouds.is_empty(), other) {
         bail!(
-            "no running cloud has this kubeconfig and context, but {} runs; `cloudsim status` lists all",
-            other.name()
+            "no running cloud has this kubeconfig and context, but {other} runs; `cloudsim status` lists all"
         );
     }
     if !is_all {

@@ -12,7 +12,7 @@ use wire::text::printable;
 
 /// The width of the labels.
 const LABEL: usize = 10;
-/// How long a step may take without a line.
+/// Duration of a step before its first line.
 const SILENT: Duration = Duration::from_secs(1);
 /// How often the line of a step is written again on a terminal, and elsewhere.
 const LIVE_INTERVAL: Duration = Duration::from_millis(200);
