@@ -6,7 +6,6 @@ use std::{
 };
 
 use agent::cli::Cli;
-use clap::Parser;
 use mimalloc::MiMalloc;
 
 /// Returns memory of a burst of pods to the system.
@@ -15,7 +14,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     abort_when_a_part_panics();
-    let cli = Cli::parse();
+    let cli = Cli::parse_or_exit();
     match cli.print(&mut std::io::stdout().lock()) {
         Ok(false) => {}
         // the reader has closed the pipe: there is nothing to report

@@ -74,7 +74,7 @@ pub fn run(cli: &Cli) -> ExitCode {
                 Err(error) => return failed(&error),
             }
         }
-        Some(Command::Completion { .. }) | None => {}
+        Some(Command::Completion { .. } | Command::Version) | None => {}
     }
     let throttle = match log::init(&cli.log_filter(), cli.log_format) {
         Ok(throttle) => throttle,
@@ -168,6 +168,7 @@ fn start(path: &Path, throttle: LogThrottle, held: &mut Option<StoreLock>) -> an
         warn!(%error, "failed to raise the limit of open files");
     }
     environment::check(&config, |name| std::env::var(name).ok(), Path::new("/proc"))?;
+    app::check_identity(&config)?;
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread()

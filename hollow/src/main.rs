@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use mimalloc::MiMalloc;
 
 /// Returns memory to the system after a burst of objects.
@@ -10,5 +9,5 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    hollow::main(hollow::cli::Cli::parse())
+    hollow::main(hollow::cli::Cli::parse_or_exit())
 }

@@ -428,6 +428,14 @@ pub async fn is_name_free(config: &Config) -> Result<bool, Error> {
     Ok(matches!(status, NodeStatus::Unknown | NodeStatus::Free))
 }
 
+/// Checks that this node has a certificate, or a token to get one. Nothing is created.
+///
+/// # Errors
+/// It has neither.
+pub(crate) fn check_identity(config: &Config) -> Result<(), Error> {
+    Ok(edgehub::check_identity(&hub_config(config)?)?)
+}
+
 pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
     let hub = &config.edge_hub;
     Ok(edgehub::Config {

@@ -7,94 +7,166 @@ use std::{
 
 use clap::{Args, ValueEnum};
 
+use super::{check_label_key, check_label_value, subdomain, values};
 use crate::config::{self, HostPort};
 
 /// The default port of CloudHub's WebSocket server, as in KubeEdge.
 const HUB_PORT: u16 = 10000;
 
+/// Headings of the options of `edge-agent join`.
+const CLOUD: &str = "Cloud";
+const NODE: &str = "Node";
+const START: &str = "Start";
+const PATHS: &str = "Paths";
+
 /// How a machine becomes a node.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Join {
-    /// Name or address of the cloud in its certificate, and the port of CloudHub's WebSocket server [default port: 10000]
-    #[arg(long, short = 'e', alias = "cloudcore-ipport", value_name = "HOST[:PORT]", value_parser = cloud)]
+    /// Host of the cloud, as in its certificate, and CloudHub's WebSocket port [default port: 10000]
+    #[arg(long, short = 'e', alias = "cloudcore-ipport", value_name = "HOST[:PORT]", value_parser = cloud, help_heading = CLOUD)]
     pub cloud: HostPort,
 
-    /// Join token printed by `cloudsim token` or `keadm gettoken`; `-` reads it from stdin
+    /// Join token from `cloudsim token` or `keadm gettoken`; `-` reads stdin
     #[arg(
         long,
         short,
         value_name = "TOKEN",
         env = "EDGE_AGENT_TOKEN",
-        hide_env_values = true
+        hide_env = true,
+        hide_env_values = true,
+        help_heading = CLOUD
     )]
     pub token: String,
 
-    /// Name of the node [default: the host name]
-    #[arg(long, short = 'i', alias = "edgenode-name", value_name = "NAME")]
-    pub name: Option<String>,
-
-    /// Port of the cloud's HTTPS server, which issues certificates
+    /// Port of the HTTPS server that issues certificates
     #[arg(
         long,
         short = 's',
         alias = "certport",
         value_name = "PORT",
-        default_value_t = 10002
+        default_value = "10002",
+        value_parser = values::remote_port,
+        help_heading = CLOUD
     )]
     pub cert_port: u16,
 
-    /// Port of the cloud's stream server, for logs, exec, attach and port-forward [default: 10004 if it is open, else none]
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Port for logs, exec, attach and port-forward [default: 10004 if it is open]
+    #[arg(long, value_name = "PORT", value_parser = values::remote_port, help_heading = CLOUD)]
     pub tunnel_port: Option<u16>,
+
+    /// Name of the node [default: the host name]
+    #[arg(long, short = 'i', alias = "edgenode-name", value_name = "NAME", value_parser = subdomain, help_heading = NODE)]
+    pub name: Option<String>,
+
+    /// Take over the name of an existing Node
+    #[arg(long, help_heading = NODE)]
+    pub rejoin: bool,
+
+    /// Labels of the Node, separated by commas. Repeatable
+    #[arg(long, short, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = label, help_heading = NODE)]
+    pub labels: Vec<(String, String)>,
+
+    /// Address of the node [default: the one from which the cloud is reached]
+    #[arg(long, value_name = "IP", value_parser = node_ip, help_heading = NODE)]
+    pub node_ip: Option<IpAddr>,
 
     /// Socket of the container runtime [default: that of the only runtime found]
     #[arg(
         long,
         short = 'p',
         alias = "remote-runtime-endpoint",
-        value_name = "unix:///PATH"
+        value_name = "unix:///PATH",
+        value_parser = runtime_endpoint,
+        help_heading = NODE
     )]
     pub runtime_endpoint: Option<String>,
 
-    /// Cgroup driver [default: as reported by the runtime]
-    #[arg(long, alias = "cgroupdriver", value_name = "DRIVER")]
+    /// Cgroup driver, cgroupfs or systemd [default: as reported by the runtime]
+    #[arg(
+        long,
+        alias = "cgroupdriver",
+        value_name = "DRIVER",
+        hide_possible_values = true,
+        help_heading = NODE
+    )]
     pub cgroup_driver: Option<Driver>,
 
-    /// Address of the node [default: the one from which the cloud is reached]
-    #[arg(long, value_name = "IP", value_parser = node_ip)]
-    pub node_ip: Option<IpAddr>,
-
-    /// Labels of the Node, separated by commas; repeatable
-    #[arg(long, short, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = label)]
-    pub labels: Vec<(String, String)>,
-
     /// Port for health, pods and metrics on 127.0.0.1; 0 disables it
-    #[arg(long, value_name = "PORT", default_value_t = 10350)]
+    #[arg(long, value_name = "PORT", default_value = "10350", value_parser = values::port, help_heading = NODE)]
     pub read_only_port: u16,
 
     /// Port of the MQTT broker on 127.0.0.1 [default: 1883 if a broker answers there, else 1884 for the agent's own]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = values::remote_port, help_heading = NODE)]
     pub mqtt_port: Option<u16>,
 
     /// Run the agent in this process until Ctrl-C, even with systemd
-    #[arg(long)]
+    #[arg(long, help_heading = START)]
     pub foreground: bool,
 
     /// Write the configuration and certificate, but do not start the agent
-    #[arg(long, conflicts_with = "foreground")]
+    #[arg(long, conflicts_with = "foreground", help_heading = START)]
     pub no_start: bool,
 
-    /// Take over the name of an existing Node
-    #[arg(long)]
-    pub rejoin: bool,
-
     /// Checks that only warn, separated by commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub ignore_checks: Vec<String>,
+    #[arg(
+        long,
+        alias = "ignore-preflight-errors",
+        value_name = "NAMES",
+        value_delimiter = ',',
+        hide_possible_values = true,
+        help_heading = START
+    )]
+    pub ignore_checks: Vec<CheckName>,
 
     /// Paths of the installation
     #[command(flatten)]
     pub paths: InstallPaths,
+}
+
+/// A check of `edge-agent join`, by the name in its line. Singular and plural are accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "lower")]
+pub enum CheckName {
+    /// The user
+    Root,
+    /// Files of an earlier agent
+    Clean,
+    /// Programs with the same task
+    #[value(alias = "process")]
+    Processes,
+    /// The container runtime
+    #[value(alias = "runtimes")]
+    Runtime,
+    /// Control groups
+    #[value(alias = "cgroup")]
+    Cgroups,
+    /// Memory, disk space and process ids
+    Pressure,
+    /// The MQTT broker
+    Mqtt,
+    /// The cloud's stream server
+    #[value(alias = "stream")]
+    Streams,
+    /// Ports of the agent
+    #[value(alias = "port")]
+    Ports,
+    /// The node's name
+    Name,
+    /// The cloud's HTTPS server, and the token
+    Cloud,
+    /// CloudHub
+    #[value(alias = "cloudhub")]
+    Hub,
+    /// All checks
+    All,
+}
+
+impl CheckName {
+    /// Returns the name on the command line and in the report.
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }
 
 /// How a machine is no node any more.
@@ -120,12 +192,12 @@ pub struct Reset {
 /// Where an agent keeps everything.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct InstallPaths {
-    /// Configuration file [default: /etc/kubeedge/config/edgecore.yaml below --root]
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file [default: etc/kubeedge/config/edgecore.yaml in --root]
+    #[arg(long, value_name = "FILE", help_heading = PATHS)]
     pub config: Option<PathBuf>,
 
     /// Directory for all files: for a second agent on this machine, or without root
-    #[arg(long, value_name = "DIR", default_value = "/")]
+    #[arg(long, value_name = "DIR", default_value = "/", help_heading = PATHS)]
     pub root: PathBuf,
 }
 
@@ -185,13 +257,23 @@ pub fn node_ip(text: &str) -> Result<IpAddr, String> {
     })
 }
 
+/// Parses the socket of a runtime: a URL, or an absolute path.
+fn runtime_endpoint(text: &str) -> Result<String, String> {
+    if text
+        .strip_prefix("unix://")
+        .unwrap_or(text)
+        .starts_with('/')
+    {
+        return Ok(text.to_owned());
+    }
+    Err("expected a Unix socket, for example unix:///run/containerd/containerd.sock".to_owned())
+}
+
 fn label(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').unwrap_or((text, ""));
-    if key.is_empty() {
-        Err("a label has a key, as zone=harbour".to_owned())
-    } else {
-        Ok((key.into(), value.into()))
-    }
+    check_label_key(key)?;
+    check_label_value(value)?;
+    Ok((key.into(), value.into()))
 }
 
 #[cfg(test)]

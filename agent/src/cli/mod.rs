@@ -11,9 +11,18 @@ use crate::{
     log::LogFormat,
 };
 
+mod global;
 mod join;
+mod labels;
+mod tips;
+pub mod values;
 
-pub use self::join::{Driver, InstallPaths, Join, Reset, node_ip};
+pub use self::{
+    global::{GLOBAL_OPTIONS, HelpArgs},
+    join::{CheckName, Driver, InstallPaths, Join, Reset, node_ip},
+    labels::{check_label_key, check_label_value, label, subdomain},
+    tips::{Tip, parse_or_exit, try_parse_with_tips, unknown_command},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +33,8 @@ Examples:
     edge-agent reset
 
   Write a configuration by hand, set the cloud's addresses and the join token in it, and start the agent:
-    mkdir -p /etc/kubeedge/config && edge-agent --minconfig > /etc/kubeedge/config/edgecore.yaml
+    mkdir -p /etc/kubeedge/config
+    edge-agent --minconfig > /etc/kubeedge/config/edgecore.yaml
     edge-agent
 
   Use another configuration file, and log decisions:
@@ -49,7 +59,35 @@ Examples:
   Install shell completion:
     edge-agent completion bash > /etc/bash_completion.d/edge-agent
 
+Log levels of -v:
+  -1  errors
+   0  warnings and important events
+   2  steps
+   4  decisions
+   6  messages and everything else
+
+Environment:
+  EDGE_AGENT_LOG         Value of --log-filter
+  EDGE_AGENT_LOG_FORMAT  Value of --log-format
+  EDGE_AGENT_TOKEN       Value of --token of `edge-agent join`
+  NO_COLOR               Print no colours
+
 Not supported: the TCP relay of EdgeMesh, node jobs (TaskManager), node groups, CSI volumes.";
+
+const JOIN_NOTES: &str = "\
+Checks the machine and the cloud, writes edgecore.yaml, requests a certificate and starts the agent. \
+The agent runs as the systemd service edge-agent, or in this process without systemd or with --foreground.
+If a check fails, the command prints the remedy and changes nothing.
+
+Checks for --ignore-checks:
+  root, clean, processes, runtime, cgroups, pressure, mqtt, streams, ports, name, cloud, hub, all";
+
+const EXPORT_NOTES: &str = "\
+EdgeCore then continues with the node's current pods. The command lists the objects that EdgeCore cannot store.
+EdgeCore's database contains Secrets in plain text.";
+
+const NEW_KEY_NOTES: &str = "\
+The next start encrypts everything with the new key. After that, you can remove the older keys.";
 
 /// What `--version` prints; `-V` prints only its first line.
 static VERSION: LazyLock<String> =
@@ -58,6 +96,7 @@ static VERSION: LazyLock<String> =
 /// Run the pods that the cloud assigns to this node, with or without a connection to the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
 #[command(name = "edge-agent", version, long_version = VERSION.as_str(), after_help = EXAMPLES)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
 pub struct Cli {
     /// Configuration file, EdgeCore's edgecore.yaml (v1alpha2)
     #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
@@ -71,38 +110,47 @@ pub struct Cli {
     #[arg(long)]
     pub defaultconfig: bool,
 
-    /// Log level: 0 warnings and important events, 2 steps, 4 decisions, 6 messages and everything else
+    /// Log level, -1 (errors) to 6 (all)
     #[arg(
         short,
         long = "v",
         global = true,
         value_name = "LEVEL",
-        default_value_t = 0,
-        allow_negative_numbers = true
+        default_value = "0",
+        value_parser = values::verbosity,
+        allow_negative_numbers = true,
+        help_heading = GLOBAL_OPTIONS
     )]
     pub verbosity: i32,
 
-    /// Log filter: `LEVEL` or `MODULE=LEVEL`, separated by commas; overrides -v
+    /// Log levels, as warn,wire=debug; overrides -v
     #[arg(
         long,
         global = true,
         value_name = "FILTER",
         env = "EDGE_AGENT_LOG",
-        hide_env_values = true
+        hide_env = true,
+        help_heading = GLOBAL_OPTIONS
     )]
     pub log_filter: Option<String>,
 
-    /// Log format
+    /// Log format, text or json
     #[arg(
         long,
         global = true,
         value_name = "FORMAT",
         value_enum,
         default_value_t,
+        hide_possible_values = true,
         env = "EDGE_AGENT_LOG_FORMAT",
-        hide_env_values = true
+        hide_env = true,
+        help_heading = GLOBAL_OPTIONS
     )]
     pub log_format: LogFormat,
+
+    /// Help and version
+    #[command(flatten)]
+    pub help: HelpArgs,
 
     /// Command to run instead of the agent
     #[command(subcommand)]
@@ -119,15 +167,16 @@ pub enum Command {
         shell: Shell,
     },
     /// Inspect, check or export the node's database
-    #[command(subcommand)]
+    #[command(subcommand, alias = "database")]
     Db(Db),
     /// Join this machine to a cloud
-    ///
-    /// Checks the machine, writes edgecore.yaml, requests a certificate and starts the agent: as the systemd service edge-agent, or in
-    /// this process without systemd or with --foreground. If a check fails, it prints the remedy and changes nothing.
+    #[command(after_help = JOIN_NOTES)]
     Join(Box<Join>),
     /// Remove this node: stop the agent, delete its pods, configuration, certificate, database and volumes
     Reset(Reset),
+    /// Print the version
+    #[command(hide = true)]
+    Version,
 }
 
 /// What is done with the database.
@@ -138,8 +187,14 @@ pub enum Db {
         /// The database and its configuration
         #[command(flatten)]
         file: DbFile,
-        /// Print the result as JSON or YAML
-        #[arg(short, long, value_name = "FORMAT", value_enum)]
+        /// Output format: json or yaml [default: text]
+        #[arg(
+            short,
+            long,
+            value_name = "FORMAT",
+            value_enum,
+            hide_possible_values = true
+        )]
         output: Option<Output>,
     },
     /// Print every object as one line of JSON
@@ -151,10 +206,8 @@ pub enum Db {
         #[arg(long)]
         show_secrets: bool,
     },
-    /// Export the database in EdgeCore's format
-    ///
-    /// The agent must be stopped. EdgeCore then continues with the node's current pods. Objects that EdgeCore cannot store are listed.
-    /// EdgeCore's database contains Secrets in plain text.
+    /// Export the database in EdgeCore's format; the agent must be stopped
+    #[command(after_help = EXPORT_NOTES)]
     Export {
         /// Configuration file that names both databases
         #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
@@ -167,8 +220,7 @@ pub enum Db {
         overwrite: bool,
     },
     /// Add a new key to a key file, or create the file
-    ///
-    /// The next start encrypts everything with the new key. After that, you can remove the older keys from the file.
+    #[command(after_help = NEW_KEY_NOTES)]
     NewKey {
         /// Key file, database.keyFile of the configuration
         file: PathBuf,
@@ -269,6 +321,11 @@ impl Cli {
         (self.minconfig || self.defaultconfig) && self.command.is_some()
     }
 
+    /// Parses the arguments of this process; exits if they are invalid, or help or the version was requested.
+    pub fn parse_or_exit() -> Self {
+        parse_or_exit(&tips::EDGE_AGENT)
+    }
+
     /// Prints what was requested instead of running the agent; returns false if nothing was.
     ///
     /// # Errors
@@ -282,6 +339,8 @@ impl Cli {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Self::command(), "edge-agent", &mut script);
             out.write_all(&script)?;
+        } else if self.command == Some(Command::Version) {
+            writeln!(out, "edge-agent {}", *VERSION)?;
         } else if self.minconfig {
             out.write_all(config::minimal_config(&Host::detect()).as_bytes())?;
         } else if self.defaultconfig {

@@ -134,10 +134,7 @@ fn a_closed_pipe_is_an_error_and_no_panic() {
 
 #[test]
 fn help_teaches() {
-    let help = Cli::command()
-        .term_width(100)
-        .render_long_help()
-        .to_string();
+    let help = Cli::command().term_width(100).render_help().to_string();
     insta::assert_snapshot!(help);
 }
 
@@ -218,5 +215,83 @@ fn mistyped_words_are_answered_with_the_nearest_known_one() {
             error.contains("similar") && error.contains(&format!("'{near}'")),
             "{line}: {error}"
         );
+    }
+}
+
+#[test]
+fn guessed_commands_are_answered_with_what_to_type() {
+    let answer = |line: &str| {
+        let args = line.split(' ').map(std::ffi::OsString::from).collect();
+        try_parse_with_tips::<Cli>(args, &tips::EDGE_AGENT).map_err(|error| error.to_string())
+    };
+    for (line, tip) in [
+        ("edge-agent start", "`systemctl start edge-agent`"),
+        ("edge-agent -v 4 run", "`edge-agent` without a command"),
+        ("edge-agent stop", "`systemctl stop edge-agent`"),
+        ("edge-agent restart", "`systemctl restart edge-agent`"),
+        ("edge-agent status", "`systemctl status edge-agent`"),
+        ("edge-agent logs", "`journalctl -u edge-agent -f`"),
+        ("edge-agent get pods", "kubectl --kubeconfig"),
+        ("edge-agent leave", "`edge-agent reset`"),
+        ("edge-agent rejoin", "--rejoin"),
+        ("edge-agent token", "`cloudsim token`"),
+        ("edge-agent config", "`edge-agent --minconfig`"),
+        ("edge-agent check", "`edge-agent db check`"),
+        ("edge-agent export", "`edge-agent db export`"),
+    ] {
+        let error = answer(line).unwrap_err();
+        assert!(
+            error.contains("tip: ") && error.contains(tip),
+            "{line}: {error}"
+        );
+    }
+    let version = answer("edge-agent version").unwrap();
+    let mut out = Vec::new();
+    assert!(version.print(&mut out).unwrap());
+    let long = cli("edge-agent --version").unwrap_err().to_string();
+    assert_eq!(String::from_utf8(out).unwrap(), long);
+    let command = Cli::command();
+    for word in tips::EDGE_AGENT.iter().flat_map(|tip| tip.words) {
+        assert!(command.find_subcommand(word).is_none(), "{word}");
+    }
+}
+
+#[test]
+fn wrong_options_of_join_are_refused_before_any_check() {
+    for (option, part) in [
+        ("--ignore-checks=port,runtimee", "'runtime'"),
+        ("--ignore-checks=disk", "'disk'"),
+        ("--ignore-preflight-errors=swap", "'swap'"),
+        ("--labels=a=b,zone=north_", "not a valid value"),
+        ("--labels==b", "not a valid key"),
+        ("-l=a/b/c=d", "not a valid key"),
+        ("--name=Edge_1", "RFC 1123"),
+        ("--node-ip=0.0.0.0", "address of the node"),
+        ("--runtime-endpoint=tcp://192.0.2.1", "unix:///"),
+        ("--cloud=https://cloud", "cloud.example.com"),
+        ("--cert-port=0", "from 1 to 65535"),
+        ("--cgroup-driver=system", "'systemd'"),
+    ] {
+        let base = "edge-agent join --cloud c --token t";
+        let line = base.replace(
+            "--cloud c ",
+            if option.contains("cloud") {
+                ""
+            } else {
+                "--cloud c "
+            },
+        );
+        let error = cli(&format!("{line} {option}")).unwrap_err().to_string();
+        assert!(error.contains(part), "{option}: {error}");
+    }
+    let all = "edge-agent join --cloud c --token t --ignore-checks port,cgroups,all";
+    let Some(Command::Join(join)) = cli(all).unwrap().command else {
+        panic!()
+    };
+    let expected = [CheckName::Ports, CheckName::Cgroups, CheckName::All];
+    assert_eq!(join.ignore_checks, expected);
+    // the page lists them
+    for check in CheckName::value_variants() {
+        assert!(JOIN_NOTES.contains(&check.name()), "{check:?}");
     }
 }

@@ -9,6 +9,7 @@ mod document;
 mod duration;
 mod file;
 mod fill;
+mod header;
 mod host;
 mod names;
 mod overlay;
@@ -81,6 +82,12 @@ pub enum Error {
         "{0} has no settings; write a minimal configuration with `edge-agent --minconfig > {0}`"
     )]
     Empty(PathBuf),
+    /// The file sets nothing of the agent.
+    #[error(
+        "{0} has no `modules`, so the node would have no cloud; join a cloud with `edge-agent join`, or write a configuration with \
+         `edge-agent --minconfig > {0}`"
+    )]
+    NoModules(PathBuf),
     /// The file is not YAML.
     #[error("{path} is not YAML")]
     Yaml {
@@ -125,7 +132,11 @@ pub fn host_port_or(text: &str, port: u16) -> Result<HostPort, &'static str> {
 pub fn load(path: &Path) -> Result<(Config, Vec<Warning>), Error> {
     let text = read_limited(path)?;
     let token = token::bootstrap_token(path)?;
-    parse(path, &text, token, &Host::detect())
+    let document = parse_yaml(path, &text)?;
+    let missing = header::check(path, &document)?;
+    let (config, mut warnings) = parse_document(path, document, token, &Host::detect())?;
+    warnings.extend(missing);
+    Ok((config, warnings))
 }
 
 /// Parses a configuration with a given token and host.
@@ -135,15 +146,31 @@ pub(crate) fn parse(
     token: Option<String>,
     host: &Host,
 ) -> Result<(Config, Vec<Warning>), Error> {
+    parse_document(path, parse_yaml(path, text)?, token, host)
+}
+
+fn parse_yaml(path: &Path, text: &str) -> Result<Value, Error> {
     if yaml::is_empty(text) {
         return Err(Error::Empty(path.to_owned()));
     }
-    let not_yaml = |source| Error::Yaml {
+    yaml::parse(text).map_err(|source| Error::Yaml {
         path: path.to_owned(),
         source,
-    };
-    let user = yaml::parse(text).map_err(not_yaml)?;
-    let (mut document, shape) = document::known_documents(host).map_err(not_yaml)?;
+    })
+}
+
+/// Merges the user's document into the default one, and converts the result.
+fn parse_document(
+    path: &Path,
+    user: Value,
+    token: Option<String>,
+    host: &Host,
+) -> Result<(Config, Vec<Warning>), Error> {
+    let known = document::known_documents(host);
+    let (mut document, shape) = known.map_err(|source| Error::Yaml {
+        path: path.to_owned(),
+        source,
+    })?;
     let mut report = Report::default();
     let used = used_keys(&shape, &mut report);
     overlay::overlay(

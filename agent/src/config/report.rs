@@ -34,6 +34,13 @@ pub enum Warning {
         /// The right spelling.
         right: String,
     },
+    /// A key that begins every edgecore.yaml is missing.
+    Missing {
+        /// The key.
+        path: &'static str,
+        /// Its only value.
+        value: &'static str,
+    },
     /// EdgeCore knows the key, this agent does not use it, and its value is not the default.
     NotUsed {
         /// The path of the key.
@@ -59,6 +66,9 @@ impl fmt::Display for Warning {
             }
             Self::UnknownKey { path, near: None } => write!(f, "{path}: unknown key, ignored"),
             Self::Case { path, right } => write!(f, "{path}: read as {right}; write it so"),
+            Self::Missing { path, value } => {
+                write!(f, "{path}: missing; write `{path}: {value}`")
+            }
             Self::NotUsed { path } => write!(f, "{path}: not used by this agent"),
             Self::NoEffect { path, cause } => write!(f, "{path}: has no effect, since {cause}"),
         }

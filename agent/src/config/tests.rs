@@ -373,6 +373,8 @@ fn files() {
     fs::write(&path, [0xff; 20]).unwrap();
     assert!(matches!(load(&path).unwrap_err(), Error::Read { .. }));
     fs::write(&path, "kind: EdgeCore\n").unwrap();
+    assert!(matches!(load(&path).unwrap_err(), Error::NoModules(_)));
+    fs::write(&path, "kind: EdgeCore\nmodules: {}\n").unwrap();
     assert_eq!(load(&path).unwrap().0.edge_hub.token, None);
     fs::write(
         folder.path().join("bootstrap-edgecore.conf"),

@@ -29,7 +29,7 @@ impl Node {
         let at = |name: &str| directory.path().join(name);
         let text = format!(
             "apiVersion: edgecore.config.kubeedge.io/v1alpha2\nkind: EdgeCore\n\
-             database: {{dataSource: {}{keys}}}\n",
+             database: {{dataSource: {}{keys}}}\nmodules: {{}}\n",
             at("edgecore.db").display()
         );
         fs::write(at("edgecore.yaml"), text).unwrap();

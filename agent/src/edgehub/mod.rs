@@ -38,7 +38,7 @@ use tokio::{
 
 pub(crate) use self::{
     dial::tcp::connect as connect_tcp,
-    enroll::{NodeStatus, enroll_with_token as enroll, probe},
+    enroll::{NodeStatus, check_identity, enroll_with_token as enroll, probe},
     hub_check::{HubCheckError, check_hub},
     redial::{Cause, Redial},
 };

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     app,
-    cli::Join,
+    cli::{CheckName, Join},
     config::{Config, Host, MqttMode},
     edgehub::{self, EnrollError, HubCheckError, NodeStatus},
     environment,
@@ -50,17 +50,19 @@ pub(super) struct CheckInputs<'a> {
 
 /// Runs all checks.
 pub(super) async fn run_all(inputs: &CheckInputs<'_>, report: &mut Report<'_>) {
-    report.add("root", root(inputs));
-    report.add("clean", clean(inputs));
-    report.add("processes", conflicting_programs(inputs));
-    report.add("runtime", runtime(inputs));
-    report.add("cgroups", cgroups(inputs));
-    report.add("pressure", pressure(inputs));
-    report.add("mqtt", mqtt(inputs.machine));
-    report.add("streams", streams(inputs));
-    report.add("ports", ports(inputs.config));
-    report.add("name", name(inputs));
-    report.add("cloud", cloud(inputs).await);
+    report.add(CheckName::Root, root(inputs));
+    report.add(CheckName::Clean, clean(inputs));
+    report.add(CheckName::Processes, conflicting_programs(inputs));
+    report.add(CheckName::Runtime, runtime(inputs));
+    report.add(CheckName::Cgroups, cgroups(inputs));
+    report.add(CheckName::Pressure, pressure(inputs));
+    report.add(CheckName::Mqtt, mqtt(inputs.machine));
+    report.add(CheckName::Streams, streams(inputs));
+    report.add(CheckName::Ports, ports(inputs.config));
+    report.add(CheckName::Name, name(inputs));
+    let (found, ca) = cloud(inputs).await;
+    report.add(CheckName::Cloud, found);
+    report.add(CheckName::Hub, hub(inputs, ca.as_deref()).await);
 }
 
 fn root(inputs: &CheckInputs<'_>) -> CheckResult {
@@ -362,44 +364,69 @@ fn name(inputs: &CheckInputs<'_>) -> CheckResult {
     CheckResult::Passed(name.clone())
 }
 
-async fn cloud(inputs: &CheckInputs<'_>) -> CheckResult {
+/// Checks the cloud's HTTPS server, the token and the name. Also returns the cloud's CA, if the server has proved it.
+async fn cloud(inputs: &CheckInputs<'_>) -> (CheckResult, Option<Vec<u8>>) {
     if inputs.token().is_none() {
-        return CheckResult::bad(
-            "there is no token",
-            "give the one that `cloudsim token` or `keadm gettoken` prints",
-        );
+        let cure = "give the one that `cloudsim token` or `keadm gettoken` prints";
+        return (CheckResult::bad("there is no token", cure), None);
     }
+    let config = match app::hub_config(inputs.config) {
+        Ok(config) => config,
+        Err(error) => {
+            let cure = "correct HTTPS_PROXY in the environment";
+            return (CheckResult::bad(error.to_string(), cure), None);
+        }
+    };
+    let (known, ca) = match edgehub::probe(&config).await {
+        Ok(found) => found,
+        Err(error) => return (refusal(&error), None),
+    };
+    let name = &config.node_name;
+    let conflict = name_conflict(name, known, inputs.join.rejoin);
+    let found = conflict.unwrap_or_else(|| name_is_free(name, known));
+    (found, Some(ca))
+}
+
+/// Checks CloudHub's WebSocket port. Without the CA, because the HTTPS server was not reached, only that something listens.
+pub(super) async fn hub(inputs: &CheckInputs<'_>, ca: Option<&[u8]>) -> CheckResult {
+    let server = &inputs.join.cloud;
     let config = match app::hub_config(inputs.config) {
         Ok(config) => config,
         Err(error) => {
             return CheckResult::bad(error.to_string(), "correct HTTPS_PROXY in the environment");
         }
     };
-    let (known, ca) = match edgehub::probe(&config).await {
-        Ok(found) => found,
-        Err(error) => return refusal(&error),
-    };
-    let name = &config.node_name;
-    if let Some(conflict) = name_conflict(name, known, inputs.join.rejoin) {
-        return conflict;
-    }
-    let hub = timeout(CONNECT_TIMEOUT, edgehub::check_hub(&config, &ca)).await;
-    let failed = match hub {
-        Ok(Ok(())) => {
-            return name_is_free(name, known);
+    let asked = async {
+        match ca {
+            Some(ca) => edgehub::check_hub(&config, ca).await,
+            None => match edgehub::connect_tcp(server, &config.proxy).await {
+                Ok(_) => Ok(()),
+                Err(error) => Err(HubCheckError::Unreachable(server.clone(), error)),
+            },
         }
-        Ok(Err(error @ HubCheckError::OtherService(..))) => {
+    };
+    let port = server.port;
+    let failed = match timeout(CONNECT_TIMEOUT, asked).await {
+        Ok(Ok(())) if ca.is_some() => {
+            return CheckResult::Passed(format!("CloudHub answers at {server}"));
+        }
+        Ok(Ok(())) => return CheckResult::Remark(format!("a server listens at {server}")),
+        Ok(Err(error @ (HubCheckError::OtherService(..) | HubCheckError::OtherServer(..)))) => {
             return CheckResult::bad(
                 error.to_string(),
                 "give the port of CloudHub's WebSocket server, as --cloud HOST:10000",
             );
         }
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("no answer from {}", inputs.join.cloud),
+        Ok(Err(HubCheckError::Unreachable(_, error))) => error.to_string(),
+        Err(_) => format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()),
     };
     CheckResult::bad(
-        format!("its CloudHub is not reached: {failed}"),
-        "give CloudHub's port, as --cloud HOST:10000, and open it in firewalls",
+        format!("CloudHub is not reached at {server}: {failed}"),
+        format!(
+            "open TCP port {port} of the cloud in firewalls; if CloudHub has another port (cloudsim up --ws-port), give it as \
+             --cloud {}:PORT",
+            server.host
+        ),
     )
 }
 

@@ -74,11 +74,22 @@ pub(super) struct Machine {
 }
 
 impl Machine {
+    /// Returns a machine about which nothing is known but the options.
+    pub(super) fn assumed(join: &Join) -> Self {
+        let endpoint = join.runtime_endpoint.as_deref();
+        Self {
+            runtimes: Vec::new(),
+            endpoint: endpoint.map_or_else(|| format!("unix://{}", SOCKETS[0]), socket_url),
+            broker: Broker::None,
+            broker_port: join.mqtt_port.unwrap_or(INTERNAL_PORT),
+            tunnel_port: join.tunnel_port,
+        }
+    }
+
     /// Inspects the machine without changing it.
     pub(super) async fn inspect(join: &Join) -> Self {
         let endpoints: Vec<String> = match &join.runtime_endpoint {
-            Some(endpoint) if endpoint.starts_with("unix://") => vec![endpoint.clone()],
-            Some(path) => vec![format!("unix://{path}")],
+            Some(endpoint) => vec![socket_url(endpoint)],
             // the machine's default runtime may be used by another agent
             None if !join.paths.is_system_wide() => Vec::new(),
             None => SOCKETS
@@ -141,6 +152,14 @@ impl Machine {
         self.answering()
             .find_map(|(_, found)| found.driver)
             .unwrap_or_default()
+    }
+}
+
+/// Returns the URL of a socket, which may be given as a path.
+fn socket_url(endpoint: &str) -> String {
+    match endpoint.starts_with("unix://") {
+        true => endpoint.to_owned(),
+        false => format!("unix://{endpoint}"),
     }
 }
 

@@ -72,6 +72,8 @@ async fn join_machine(
     let token = token(&join.token, &mut std::io::stdin().lock())?;
     let path = join.paths.config();
     let host = Host::detect();
+    // invalid options are reported before the machine and the cloud are asked
+    configuration(join, &host, &Machine::assumed(join), &token)?;
     writeln!(out, "Checking this machine and {}:", join.cloud)?;
     let machine = step(
         out,
@@ -79,8 +81,7 @@ async fn join_machine(
         Machine::inspect(join),
     )
     .await;
-    let text = settings::edgecore_yaml(join, &host, &machine)?;
-    let (config, _) = config::parse(&path, &text, Some(token), &host).map_err(config_error)?;
+    let (text, config) = configuration(join, &host, &machine, &token)?;
     let mut report = Report::new(&join.ignore_checks);
     let inputs = CheckInputs {
         join,
@@ -129,6 +130,22 @@ async fn join_machine(
     start(join, path, out).await
 }
 
+/// Returns the text of the configuration, and what it sets.
+///
+/// # Errors
+/// An option has an invalid value.
+fn configuration(
+    join: &Join,
+    host: &Host,
+    machine: &Machine,
+    token: &str,
+) -> anyhow::Result<(String, Config)> {
+    let text = settings::edgecore_yaml(join, host, machine)?;
+    let parsed = config::parse(&join.paths.config(), &text, Some(token.to_owned()), host);
+    let (config, _) = parsed.map_err(config_error)?;
+    Ok((text, config))
+}
+
 /// Converts errors of the generated configuration to an error for the command line.
 fn config_error(error: config::Error) -> anyhow::Error {
     match error {
@@ -150,6 +167,7 @@ fn option_or_setting(path: &str) -> &str {
     match path {
         "modules.edgeHub.token" => "--token",
         "modules.edged.hostnameOverride" => "--name",
+        "modules.edged.tailoredKubeletConfig.containerRuntimeEndpoint" => "--runtime-endpoint",
         other => other,
     }
 }

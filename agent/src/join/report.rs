@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::cli::CheckName;
+
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CheckResult {
@@ -38,13 +40,13 @@ impl CheckResult {
 /// The results of all checks.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
-    ignored: &'a [String],
-    found: Vec<(&'static str, CheckResult)>,
+    ignored: &'a [CheckName],
+    found: Vec<(CheckName, CheckResult)>,
 }
 
 impl<'a> Report<'a> {
     /// Creates an empty report; checks with these names cannot fail.
-    pub(super) fn new(ignored: &'a [String]) -> Self {
+    pub(super) fn new(ignored: &'a [CheckName]) -> Self {
         Self {
             ignored,
             found: Vec::new(),
@@ -52,7 +54,7 @@ impl<'a> Report<'a> {
     }
 
     /// Adds the result of a check.
-    pub(super) fn add(&mut self, check: &'static str, verdict: CheckResult) {
+    pub(super) fn add(&mut self, check: CheckName, verdict: CheckResult) {
         self.found.push((check, verdict));
     }
 
@@ -60,13 +62,16 @@ impl<'a> Report<'a> {
     pub(super) fn failure_count(&self) -> usize {
         self.found
             .iter()
-            .filter(|(check, verdict)| self.fails(check, verdict))
+            .filter(|(check, verdict)| self.fails(*check, verdict))
             .count()
     }
 
-    fn fails(&self, check: &str, verdict: &CheckResult) -> bool {
-        matches!(verdict, CheckResult::Failed { .. })
-            && !self.ignored.iter().any(|name| name == check)
+    fn fails(&self, check: CheckName, verdict: &CheckResult) -> bool {
+        let is_ignored = self
+            .ignored
+            .iter()
+            .any(|name| *name == check || *name == CheckName::All);
+        matches!(verdict, CheckResult::Failed { .. }) && !is_ignored
     }
 }
 
@@ -77,10 +82,10 @@ impl fmt::Display for Report<'_> {
                 CheckResult::Passed(what) => ("ok", what),
                 CheckResult::Remark(what) => ("note", what),
                 CheckResult::Warning { what, .. } => ("warning", what),
-                CheckResult::Failed { what, .. } if self.fails(check, verdict) => ("FAILED", what),
+                CheckResult::Failed { what, .. } if self.fails(*check, verdict) => ("FAILED", what),
                 CheckResult::Failed { what, .. } => ("ignored", what),
             };
-            writeln!(f, "  {word:<8} {check:<9} {what}")?;
+            writeln!(f, "  {word:<8} {:<9} {what}", check.name())?;
             if let CheckResult::Failed { cure, .. } | CheckResult::Warning { cure, .. } = verdict {
                 writeln!(f, "  {:<8} {:<9} → {cure}", "", "")?;
             }
@@ -109,15 +114,19 @@ mod tests {
 
     #[test]
     fn failures_have_their_cure_and_ignored_ones_do_not_count() {
-        let ignored = ["ports".to_owned()];
+        let ignored = [CheckName::Ports];
         let mut report = Report::new(&ignored);
-        report.add("root", CheckResult::Passed("yes".into()));
-        report.add("mqtt", CheckResult::Remark("no broker".into()));
+        report.add(CheckName::Root, CheckResult::Passed("yes".into()));
+        report.add(CheckName::Mqtt, CheckResult::Remark("no broker".into()));
         let (what, cure) = ("the disk is full".into(), "free disk space".into());
-        report.add("pressure", CheckResult::Warning { what, cure });
-        report.add("runtime", CheckResult::bad("none", "install one"));
-        report.add("ports", CheckResult::bad("taken", "take another"));
+        report.add(CheckName::Pressure, CheckResult::Warning { what, cure });
+        report.add(CheckName::Runtime, CheckResult::bad("none", "install one"));
+        report.add(CheckName::Ports, CheckResult::bad("taken", "take another"));
         assert_eq!(report.failure_count(), 1);
+        let all = [CheckName::All];
+        let mut none = Report::new(&all);
+        none.add(CheckName::Runtime, CheckResult::bad("none", "install one"));
+        assert_eq!(none.failure_count(), 0);
         let text = report.to_string();
         assert_eq!(
             text.lines()

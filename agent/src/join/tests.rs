@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     cli::{Cli, Command},
-    config::MqttMode,
+    config::{HostPort, MqttMode},
     edgehub::NodeStatus,
 };
 
@@ -420,4 +420,41 @@ fn an_invalid_option_is_named_instead_of_the_setting_that_it_becomes() {
         super::config_error(error).to_string(),
         "invalid options:\n  --token: is wrong\n  --name: is wrong\n  modules.edged.nodeIP: is wrong"
     );
+}
+
+#[tokio::test]
+async fn cloud_hub_that_does_not_listen_is_reported_with_its_port() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let open = listener.local_addr().unwrap().port();
+    let gone = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let closed = gone.local_addr().unwrap().port();
+    drop(gone);
+    let (host, machine) = (host(), machine(None, Broker::None));
+    for (port, is_open) in [(open, true), (closed, false)] {
+        let mut join = join("");
+        join.cloud = HostPort {
+            host: "127.0.0.1".to_owned(),
+            port,
+        };
+        let (config, path) = (config(&join, &machine), join.paths.config());
+        let inputs = CheckInputs {
+            join: &join,
+            path: &path,
+            config: &config,
+            machine: &machine,
+            host: &host,
+        };
+        // without the CA of a cloud, as if its HTTPS server were not reached
+        let found = checks::hub(&inputs, None).await;
+        if is_open {
+            assert!(matches!(&found, CheckResult::Remark(_)), "{found:?}");
+            continue;
+        }
+        let CheckResult::Failed { what, cure } = found else {
+            panic!("nothing listens")
+        };
+        assert!(what.contains(&format!("127.0.0.1:{port}")), "{what}");
+        assert!(cure.contains(&format!("TCP port {port}")), "{cure}");
+    }
 }

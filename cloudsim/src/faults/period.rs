@@ -14,7 +14,9 @@ pub struct Period(Duration);
 
 /// The text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no span of time; write a whole number and a unit, as 250ms, 5s, 2m, 3h or 30d")]
+#[error(
+    "{0:?} is not a duration: expected a whole number with a unit, for example 250ms, 5s, 2m, 3h or 30d"
+)]
 pub struct ParsePeriodError(String);
 
 impl Period {

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use agent::cli::{subdomain, values};
 use clap::Args;
+
+use super::headings;
 
 /// The options that only a cloud without a cluster takes.
 const STANDALONE: [&str; 11] = [
@@ -19,34 +22,34 @@ const STANDALONE: [&str; 11] = [
     "service_account_max_token_expiration",
 ];
 
-/// A cluster that exists. The cloud keeps nothing itself then: keys, tokens and records are in namespace kubeedge of the cluster, and any
-/// number of replicas are one cloud.
+/// The options of cluster mode. All keys, tokens and records are then in namespace kubeedge of the cluster, and any number of replicas
+/// are one cloud.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "A cluster that exists")]
 pub struct ClusterArgs {
-    /// Use the API server of this context's cluster (cluster mode)
-    #[arg(long, value_name = "NAME", conflicts_with = "in_cluster", conflicts_with_all = STANDALONE)]
+    /// Use the API server of this context's cluster
+    #[arg(long, value_name = "NAME", conflicts_with = "in_cluster", conflicts_with_all = STANDALONE, help_heading = headings::CLUSTER)]
     pub kube_context: Option<String>,
 
-    /// The kubeconfig that has the context [default: $KUBECONFIG, or ~/.kube/config]. Without --kube-context, its current one.
-    /// --kubeconfig is something else: the file that a cloud without a cluster writes
-    #[arg(long, value_name = "FILE", conflicts_with = "in_cluster", conflicts_with_all = STANDALONE)]
+    /// Kubeconfig of the cluster; without --kube-context, its current context [default: $KUBECONFIG, or ~/.kube/config]
+    #[arg(long, value_name = "FILE", conflicts_with = "in_cluster", conflicts_with_all = STANDALONE, help_heading = headings::CLUSTER)]
     pub cluster_kubeconfig: Option<PathBuf>,
 
-    /// Use the API server of the cluster in whose pod this runs, with the pod's service account (cluster mode)
-    #[arg(long, requires = "names", conflicts_with_all = STANDALONE)]
+    /// Use the API server of the cluster in whose pod cloudsim runs, with the pod's service account
+    #[arg(long, requires = "names", conflicts_with_all = STANDALONE, help_heading = headings::CLUSTER)]
     pub in_cluster: bool,
 
-    /// Common name of all replicas. Two installations cannot serve one cluster
-    #[arg(long, value_name = "NAME", default_value = "cloudsim", value_parser = subdomain, requires = "cluster")]
+    /// Common name of all replicas; a cluster can have one installation
+    #[arg(long, value_name = "NAME", default_value = "cloudsim", value_parser = subdomain, requires = "cluster",
+        help_heading = headings::CLUSTER)]
     pub installation: String,
 
     /// Install missing KubeEdge CRDs
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, requires = "cluster")]
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, hide_possible_values = true,
+        requires = "cluster", help_heading = headings::CLUSTER)]
     pub install_crds: bool,
 
-    /// Port for /healthz, /readyz and /metrics, over plain HTTP [default: none; in standalone mode the API serves them]
-    #[arg(long, value_name = "PORT", requires = "cluster")]
+    /// HTTP port for /healthz, /readyz and /metrics [default: none]
+    #[arg(long, value_name = "PORT", value_parser = values::port, requires = "cluster", help_heading = headings::CLUSTER)]
     pub health_port: Option<u16>,
 }
 
@@ -55,22 +58,6 @@ impl ClusterArgs {
     pub fn is_given(&self) -> bool {
         self.in_cluster || self.kube_context.is_some() || self.cluster_kubeconfig.is_some()
     }
-}
-
-/// Checks an object's name: DNS labels (RFC 1123) separated by dots.
-pub(super) fn subdomain(text: &str) -> Result<String, String> {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_label = |label: &str| {
-        !label.is_empty()
-            && label.len() <= 63
-            && label.bytes().all(inner)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    if text.len() <= 253 && text.split('.').all(is_label) {
-        return Ok(text.to_owned());
-    }
-    Err("a name has lower-case letters, digits, and - and . between them (RFC 1123)".to_owned())
 }
 
 #[cfg(test)]

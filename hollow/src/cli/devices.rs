@@ -8,6 +8,7 @@ use super::ListArgs;
 #[derive(Clone, Debug, Subcommand)]
 pub enum DeviceCommand {
     /// List devices with desired and reported values
+    #[command(alias = "ls")]
     List(ListArgs),
     /// Set a property's desired value
     Set {
@@ -23,9 +24,9 @@ pub enum DeviceCommand {
 fn property(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
-        .ok_or("write PROPERTY=VALUE, as temperature=21.5")?;
+        .ok_or("expected PROPERTY=VALUE, for example target=25")?;
     if name.is_empty() || value.is_empty() {
-        return Err("neither side of = may be empty".to_owned());
+        return Err("expected text on both sides of =".to_owned());
     }
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -1,16 +1,23 @@
 //! The command line of `cloudsim faults`.
 
+use agent::cli::values;
 use clap::{Args, Subcommand};
 use cloudsim::faults::{
     Answers, Certificate, Conditions, FaultTarget, Link, Period, Profile, Schedule, Shape,
 };
 
+const CERTIFICATE_NOTES: &str = "\
+Certificates: expired, notYetValid, wrongName, unknownAuthority, rotatedAuthority, genuine.
+The command closes all connections, so that nodes see the certificate.
+With rotatedAuthority, it prints the new join token.";
+
 /// What to break or mend.
 #[derive(Clone, Debug, Subcommand)]
 pub enum FaultsCommand {
     /// List all injected faults
+    #[command(alias = "ls")]
     List {
-        /// After the list, print what changes until Ctrl-C
+        /// Print the list, then each change until Ctrl-C
         #[arg(short, long)]
         watch: bool,
     },
@@ -42,17 +49,16 @@ pub enum FaultsCommand {
         whom: Option<FaultTarget>,
     },
     /// Present an invalid certificate to nodes, or the genuine one
-    ///
-    /// Certificates: expired, notYetValid, wrongName, unknownAuthority, rotatedAuthority, genuine. Connections are closed, so that
-    /// nodes see it. With rotatedAuthority, the new join token is printed.
+    #[command(alias = "certificates", after_help = CERTIFICATE_NOTES)]
     Certificate {
         /// Certificate to present
         #[arg(value_name = "NAME")]
         certificate: Certificate,
     },
-    /// Let the enrolment server send faulty responses: endless, slow; or genuine ones
+    /// Send faulty or genuine responses from the enrolment server
+    #[command(alias = "answer")]
     Answers {
-        /// Response fault
+        /// Response fault: endless, slow or genuine
         #[arg(value_name = "NAME")]
         answers: Answers,
     },
@@ -61,20 +67,22 @@ pub enum FaultsCommand {
         /// The node
         #[arg(value_name = "NODE")]
         node: String,
-        /// Messages from the list of `shapes` [default: all in turn]
+        /// Messages from the list of `shapes` [default: all]
         #[arg(value_name = "SHAPE")]
         shapes: Vec<Shape>,
     },
     /// List link profiles
+    #[command(alias = "profile")]
     Profiles,
     /// List malformed messages
+    #[command(alias = "shape")]
     Shapes,
 }
 
 /// A bad link.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Bad {
-    /// Link profile: Satellite, Cellular3G, Cellular4G, Wifi, Offline555, Vehicle. Other options override its values
+    /// Link profile, from the list of `profiles`; other options override its values
     #[arg(long, value_name = "NAME")]
     pub profile: Option<Profile>,
     /// Delay of each message, for example 300ms
@@ -83,20 +91,20 @@ pub struct Bad {
     /// Longest random delay in addition
     #[arg(long, value_name = "TIME")]
     pub jitter: Option<Period>,
-    /// Bandwidth limit, bytes per second
-    #[arg(long, value_name = "BYTES")]
+    /// Bandwidth limit, bytes per second, for example 64Ki
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     pub throttle: Option<u64>,
     /// Fraction of messages dropped, for example 0.05
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "FRACTION", value_parser = values::fraction)]
     pub drop: Option<f64>,
     /// Fraction of messages sent twice
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "FRACTION", value_parser = values::fraction)]
     pub duplicate: Option<f64>,
     /// Fraction of messages overtaken by later ones
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "FRACTION", value_parser = values::fraction)]
     pub reorder: Option<f64>,
     /// Fraction of objects followed by an older version
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "FRACTION", value_parser = values::fraction)]
     pub stale: Option<f64>,
     /// Up time, for example 5s; alternates with --down
     #[arg(long, value_name = "TIME", requires = "down")]
@@ -110,7 +118,7 @@ pub struct Bad {
     /// Answer none of the node's reports and requests
     #[arg(long)]
     pub refuse_answers: bool,
-    /// Close its connection to the relay between nodes and refuse new ones
+    /// Close the node's connection to the relay and refuse new ones
     #[arg(long)]
     pub cut_relay: bool,
 }

@@ -2,9 +2,10 @@
 
 use std::{net::IpAddr, path::PathBuf};
 
+use agent::cli::{subdomain, values};
 use clap::Args;
 
-use super::{Access, NodeProperties, Port, cluster::subdomain, host::host, port_or_off};
+use super::{Access, NodeProperties, Port, headings, host::host, port_or_off};
 
 /// A cloud that runs elsewhere, and how nodes join it.
 #[derive(Args, Clone, Debug)]
@@ -13,15 +14,15 @@ pub struct JoinArgs {
     #[arg(long, value_name = "HOST", value_parser = host)]
     pub cloud: String,
 
-    /// Port of its HTTPS server that issues certificates
-    #[arg(long, value_name = "PORT", default_value_t = 10002)]
+    /// Port of the cloud's HTTPS server, which issues certificates
+    #[arg(long, value_name = "PORT", default_value = "10002", value_parser = values::remote_port)]
     pub https_port: u16,
 
-    /// Port of its CloudHub
-    #[arg(long, value_name = "PORT", default_value_t = 10000)]
+    /// Port of CloudHub's WebSocket server
+    #[arg(long, value_name = "PORT", default_value = "10000", value_parser = values::remote_port)]
     pub ws_port: u16,
 
-    /// Port of its stream server, or `off`
+    /// Port of the cloud's stream server, or `off`
     #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off)]
     pub tunnel_port: Port,
 
@@ -30,7 +31,8 @@ pub struct JoinArgs {
     pub token_file: PathBuf,
 
     /// Address that the nodes report
-    #[arg(long, value_name = "IP", env = "POD_IP", default_value = "127.0.0.1", value_parser = agent::cli::node_ip)]
+    #[arg(long, value_name = "IP", env = "POD_IP", hide_env_values = true, default_value = "127.0.0.1",
+        value_parser = agent::cli::node_ip)]
     pub node_ip: IpAddr,
 }
 
@@ -42,11 +44,11 @@ pub struct Hollow {
     pub join: JoinArgs,
 
     /// Number of nodes
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = values::number::<u16>(1..), help_heading = headings::NODES)]
     pub nodes: u16,
 
     /// Prefix of node names: PREFIX-1, PREFIX-2, …
-    #[arg(long, value_name = "PREFIX", default_value = "edge", value_parser = subdomain)]
+    #[arg(long, value_name = "PREFIX", default_value = "edge", value_parser = subdomain, help_heading = headings::NODES)]
     pub prefix: String,
 
     /// Properties of the nodes
@@ -54,11 +56,11 @@ pub struct Hollow {
     pub properties: NodeProperties,
 
     /// Register the nodes with the taint node-role.kubernetes.io/edge:NoSchedule
-    #[arg(long)]
+    #[arg(long, help_heading = headings::NODES)]
     pub tainted: bool,
 
-    /// Directory for the nodes' data [default: a temporary one; the names are then taken until `cloudsim node reset`]
-    #[arg(long, value_name = "DIR")]
+    /// Directory for the nodes' data [default: a temporary one; the names then stay taken until `cloudsim node reset`]
+    #[arg(long, value_name = "DIR", help_heading = headings::NODES)]
     pub data_dir: Option<PathBuf>,
 }
 

@@ -31,11 +31,17 @@ impl ListFormat {
 /// The options of a list.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListArgs {
-    /// Output format [default: a table]
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    /// Output format: json, yaml, wide or name [default: a table]
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        hide_possible_values = true
+    )]
     pub output: Option<ListFormat>,
 
-    /// After the list, print what changes until Ctrl-C
+    /// Print the list, then each change until Ctrl-C
     #[arg(short, long)]
     pub watch: bool,
 }
@@ -127,7 +133,7 @@ mod tests {
 
     #[test]
     fn every_command_for_a_running_cloud_takes_kubeconfig_and_context() {
-        const WITHOUT_CLOUD: [&str; 8] = [
+        const WITHOUT_CLOUD: [&str; 9] = [
             "up",
             "db",
             "run",
@@ -136,6 +142,7 @@ mod tests {
             "hollow",
             "roles",
             "completion",
+            "version",
         ];
         for command in Cli::command().get_subcommands() {
             let has = |option: &str| {

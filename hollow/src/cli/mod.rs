@@ -1,8 +1,11 @@
 //! The command line of `cloudsim`.
 
-use std::{net::IpAddr, path::PathBuf, sync::LazyLock, time::Duration};
+use std::{ffi::OsString, net::IpAddr, path::PathBuf, sync::LazyLock, time::Duration};
 
-use agent::log::LogFormat;
+use agent::{
+    cli::{GLOBAL_OPTIONS, HelpArgs, subdomain, values},
+    log::LogFormat,
+};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use cloudsim::{
@@ -30,17 +33,16 @@ mod cluster;
 mod db;
 mod devices;
 mod faults;
+mod headings;
 mod hollow;
 mod host;
 mod list;
 mod node;
 mod properties;
 mod rules;
+mod tips;
 
-use self::{
-    cluster::subdomain,
-    host::{host, listen_address},
-};
+use self::host::{host, listen_address};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,7 +91,7 @@ Examples:
     cloudsim faults cut edge-2
 
   A hundred simulated nodes that join a cloud elsewhere:
-    cloudsim hollow --cloud cloud.example.org --token-file token --nodes 100 --data-dir /var/lib/hollow
+    cloudsim hollow --cloud cloud.example.org --token-file token --nodes 100
 
   Cluster mode, for example with kind:
     cloudsim up --kube-context kind-kind --address 0.0.0.0
@@ -98,7 +100,17 @@ Examples:
   A scenario from a file, with a JUnit report:
     cloudsim run examples/scenarios/cut.yaml --junit outcome.xml
 
+Environment:
+  KUBECONFIG                         Kubeconfig files, as for kubectl
+  CLOUDSIM_LOG, CLOUDSIM_LOG_FORMAT  Values of --log-filter and --log-format
+  NO_COLOR                           Print no colours
+  CLICOLOR_FORCE                     Print colours in a pipe, too
+
 Not supported: node jobs (operations.kubeedge.io), node groups (apps.kubeedge.io).";
+
+const SELFTEST_NOTES: &str = "\
+Exit code: 0 passed, 1 failed.
+The cluster is that of --kubeconfig, of $KUBECONFIG, or of the pod in which the command runs.";
 
 /// What `--version` prints; `-V` prints only its first line.
 static VERSION: LazyLock<String> =
@@ -107,28 +119,36 @@ static VERSION: LazyLock<String> =
 /// A KubeEdge-compatible cloud in one process, with a Kubernetes API
 #[derive(Clone, Debug, Parser)]
 #[command(name = "cloudsim", version, long_version = VERSION.as_str(), after_help = EXAMPLES)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
 pub struct Cli {
-    /// Log filter: `LEVEL` or `MODULE=LEVEL`, separated by commas [default: warn; off for demo and run]
+    /// Log levels, as warn,wire=debug [default: warn]
     #[arg(
         long,
         global = true,
         value_name = "FILTER",
         env = "CLOUDSIM_LOG",
-        hide_env_values = true
+        hide_env = true,
+        help_heading = GLOBAL_OPTIONS
     )]
     pub log_filter: Option<String>,
 
-    /// Log format
+    /// Log format, text or json
     #[arg(
         long,
         global = true,
         value_name = "FORMAT",
         value_enum,
         default_value_t,
+        hide_possible_values = true,
         env = "CLOUDSIM_LOG_FORMAT",
-        hide_env_values = true
+        hide_env = true,
+        help_heading = GLOBAL_OPTIONS
     )]
     pub log_format: LogFormat,
+
+    /// Help and version
+    #[command(flatten)]
+    pub help: HelpArgs,
 
     /// What to do
     #[command(subcommand)]
@@ -136,6 +156,24 @@ pub struct Cli {
 }
 
 impl Cli {
+    /// Parses the arguments of this process; exits if they are invalid, or help or the version was requested.
+    pub fn parse_or_exit() -> Self {
+        Self::try_parse(std::env::args_os().collect()).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Parses a command line; also accepts what users of kubectl type, such as `get nodes`.
+    ///
+    /// # Errors
+    /// The command line is invalid.
+    pub fn try_parse(args: Vec<OsString>) -> Result<Self, clap::Error> {
+        tips::parse(args)
+    }
+
+    /// Returns the text of `--version`.
+    pub fn version() -> String {
+        format!("cloudsim {}", *VERSION)
+    }
+
     /// Returns the log filter: the one that was given, or else the command's default.
     pub fn log_filter(&self) -> &str {
         // `kube_client` logs each failed request before its caller does, and cannot know whether it matters.
@@ -152,10 +190,10 @@ impl Cli {
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Run a cloud until Ctrl-C, or in the background
+    #[command(alias = "start")]
     Up(Up),
     /// List the clouds that run on this machine, with their nodes
-    ///
-    /// Exit code: 1 if none runs.
+    #[command(aliases = ["ps", "clouds", "clusters"], after_help = "Exit code: 1 if no cloud runs.")]
     Status {
         /// The cloud
         #[command(flatten)]
@@ -165,6 +203,7 @@ pub enum Command {
         list: ListArgs,
     },
     /// Stop a cloud that runs on this machine
+    #[command(alias = "stop")]
     Down {
         /// The cloud
         #[command(flatten)]
@@ -179,17 +218,23 @@ pub enum Command {
         #[command(flatten)]
         access: Access,
     },
-    /// Inspect, check or repair the data directory
-    #[command(subcommand)]
+    /// Check or repair the data directory, or create a key
+    #[command(subcommand, alias = "database")]
     Db(DbCommand),
     /// Print the join token, or create one limited by node, lifetime or uses
-    #[command(alias = "tokens")]
+    #[command(aliases = ["tokens", "gettoken"])]
     Token {
         /// The cloud
         #[command(flatten)]
         access: Access,
-        /// Print the token and its limits as JSON or YAML
-        #[arg(short, long, value_name = "FORMAT", value_enum)]
+        /// Output format of the token and its limits: json or yaml [default: only the token]
+        #[arg(
+            short,
+            long,
+            value_name = "FORMAT",
+            value_enum,
+            hide_possible_values = true
+        )]
         output: Option<Output>,
         /// Limits of a new token
         #[command(flatten)]
@@ -249,49 +294,55 @@ pub enum Command {
         /// The cloud
         #[command(flatten)]
         access: Access,
-        /// Output format [default: a table for lists, YAML after a change]
-        #[arg(short, long, global = true, value_name = "FORMAT", value_enum)]
+        /// Output format: json, yaml, wide or name [default: a table for lists, YAML after a change]
+        #[arg(
+            short,
+            long,
+            global = true,
+            value_name = "FORMAT",
+            value_enum,
+            hide_possible_values = true,
+            display_order = 90
+        )]
         output: Option<ListFormat>,
         /// Fault to inject or restore [default: list]
         #[command(subcommand)]
         command: Option<FaultsCommand>,
     },
     /// Run scenarios from files
-    ///
-    /// Exit code: 0 passed, 1 failed, 2 invalid scenario file.
+    #[command(after_help = "Exit code: 0 passed, 1 failed, 2 invalid scenario file.")]
     Run(Run),
-    /// Run a simulated container runtime (CRI v1) on a unix socket until Ctrl-C
+    /// Run a simulated container runtime (CRI v1) on a Unix socket until Ctrl-C
     Runtime {
         /// Path of the CRI socket; connections to pods use PATH.pods
         #[arg(long, value_name = "PATH")]
         socket: PathBuf,
-        /// Directory in which pods and containers survive a restart of the runtime [default: none]
+        /// Directory for pods and containers, which then survive a restart [default: none]
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
     },
     /// Run a demo: a cloud, a node, a pod and a device
     Demo {
-        /// Exit once every step has succeeded (0) or one has failed (1)
+        /// Exit once every step has succeeded (code 0) or one has failed (code 1)
         #[arg(long)]
         once: bool,
-        /// Directory of the manifests to apply [default: those in the program: a pod with its configuration, and a thermometer]
+        /// Directory of manifests to apply [default: built-in ones, a pod and a thermometer]
         #[arg(long, value_name = "DIR")]
         manifests: Option<PathBuf>,
-        /// Kubeconfig file to merge the demo's context `cloudsim` into, until the demo ends [default: a temporary file]
+        /// Kubeconfig for the demo's context `cloudsim`, until the demo ends [default: a temporary file]
         #[arg(long, value_name = "FILE")]
         kubeconfig: Option<PathBuf>,
     },
     /// Run simulated nodes that join a cloud elsewhere, until Ctrl-C
     Hollow(Hollow),
     /// Test a cloud in cluster mode with a node, a pod and a device
-    ///
-    /// Exit code: 0 passed, 1 failed. The cluster is that of $KUBECONFIG, or of the pod in which this runs.
+    #[command(alias = "self-test", after_help = SELFTEST_NOTES)]
     Selftest(Selftest),
     /// Print the RBAC manifests for cluster mode
-    #[command(alias = "role")]
+    #[command(aliases = ["role", "rbac"])]
     Roles {
-        /// Install missing KubeEdge CRDs, as for `up`
-        #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+        /// Include the permission to install KubeEdge CRDs
+        #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, hide_possible_values = true)]
         install_crds: bool,
     },
     /// Print a completion script for a shell
@@ -300,9 +351,12 @@ pub enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Print the version
+    #[command(hide = true)]
+    Version,
 }
 
-/// What a join token is to be good for; nothing of it: the one that the cloud keeps, for any new name.
+/// Limits of a new join token. Without them, the cloud's current token is printed, which is valid for any new name.
 #[derive(Args, Clone, Debug)]
 pub struct TokenScope {
     /// Issue a token for this node only, valid for one certificate
@@ -314,14 +368,14 @@ pub struct TokenScope {
     pub ttl: Option<Period>,
 
     /// Number of certificates that a new token allows
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = values::number::<u32>(1..))]
     pub uses: Option<u32>,
 }
 
 /// Scenarios.
 #[derive(Args, Clone, Debug)]
 pub struct Run {
-    /// The files; directories stand for the *.yaml in them
+    /// Scenario files, or directories of *.yaml files
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
@@ -330,102 +384,41 @@ pub struct Run {
     pub junit: Option<PathBuf>,
 
     /// Random seed instead of the files' own
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = values::number::<u64>(..))]
     pub seed: Option<u64>,
 }
 
+const UP_NOTES: &str = "\
+Names:
+  By default, certificates name 127.0.0.1 and localhost; with --address 0.0.0.0 also this machine's addresses and name.
+  The kubeconfig has the first --name that this machine resolves.
+
+Kubeconfig:
+  The file gets a cluster, a user and a context. Without --data-dir, cloudsim removes them when it stops, and restores the earlier \
+current context.
+
+Controllers:
+  Names are those of kube-controller-manager, and `scheduler`. An empty list leaves the work to the real ones.
+
+Router:
+  Paths are /NODE/NAMESPACE/PATH. The router speaks HTTP on the loopback interface. With another --address it speaks HTTPS and \
+requires a bearer token.
+
+Key file:
+  The keys encrypt the databases of the cloud and of --nodes. Once used, the file is needed for each start.";
+
 /// A cloud.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = UP_NOTES)]
 #[command(group = clap::ArgGroup::new("cluster").multiple(true).args(["kube_context", "cluster_kubeconfig", "in_cluster"]))]
 pub struct Up {
     /// Address to listen on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1", value_parser = listen_address)]
     pub address: IpAddr,
 
-    /// Options of cluster mode
-    #[command(flatten)]
-    pub cluster: ClusterArgs,
-
-    /// Host name or IP address by which this cloud is reached, for its certificates; the first one that resolves here is in the
-    /// kubeconfig. Repeatable [default: 127.0.0.1, localhost; with --address 0.0.0.0 also this machine's addresses and name]
+    /// Host name or IP address of this cloud, for its certificates and the kubeconfig. Repeatable [default: those of --address]
     #[arg(long = "name", value_name = "HOST", value_parser = host)]
     pub names: Vec<String>,
-
-    /// Port of the Kubernetes API; 0 picks a free port, as for all ports
-    #[arg(long, value_name = "PORT", default_value_t = 6443)]
-    pub api_port: u16,
-
-    /// Port of the HTTPS server that issues certificates to nodes
-    #[arg(long, value_name = "PORT", default_value_t = 10002)]
-    pub https_port: u16,
-
-    /// Port of CloudHub's WebSocket server
-    #[arg(long, value_name = "PORT", default_value_t = 10000)]
-    pub ws_port: u16,
-
-    /// UDP port of CloudHub for QUIC (RFC 9000), for edge-agent only [default: none]
-    #[arg(long, value_name = "PORT")]
-    pub quic_port: Option<u16>,
-
-    /// Port of the stream server for logs, exec, attach and port-forward, or `off`
-    #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off)]
-    pub tunnel_port: Port,
-
-    /// UDP port of the relay between nodes that do not reach each other's pods, EdgeMesh's 20006; edge-agent's modules.edgeMesh.relay
-    /// uses it
-    #[arg(long, value_name = "PORT")]
-    pub relay_port: Option<u16>,
-
-    /// Port on which an API server that stands elsewhere finds the kubelets of all nodes, CloudCore's 10003
-    #[arg(long, value_name = "PORT", requires = "stream_client_ca")]
-    pub stream_port: Option<u16>,
-
-    /// The CA of that API server's client certificate, as kubelets' --client-ca-file
-    #[arg(long, value_name = "FILE", requires = "stream_port")]
-    pub stream_client_ca: Option<PathBuf>,
-
-    /// The common name of that certificate; whoever is of system:masters gets in as well. Repeatable
-    #[arg(
-        long = "stream-client-name",
-        value_name = "NAME",
-        default_value = "kube-apiserver-kubelet-client"
-    )]
-    pub stream_client_names: Vec<String>,
-
-    /// Port of the router, over which requests reach nodes through rules, KubeEdge's 9443: /NODE/NAMESPACE/PATH. Plain HTTP on the
-    /// loopback interface; with another --address HTTPS, and callers show a bearer token
-    #[arg(long, value_name = "PORT")]
-    pub router_port: Option<u16>,
-
-    /// Allow unauthenticated router calls
-    #[arg(long, requires = "router_port")]
-    pub router_anonymous: bool,
-
-    /// Kubeconfig file to merge the cloud's cluster, user and context into; a cloud without --data-dir removes them when it ends.
-    /// [default: $KUBECONFIG, by the rules of `kubectl config`, or cloudsim.kubeconfig]
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Name of the cluster, user and context in the kubeconfig
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_CONTEXT)]
-    pub context: String,
-
-    /// Make this cloud the current context; the earlier one is set again when a cloud without --data-dir stops
-    #[arg(long)]
-    pub set_current_context: bool,
-
-    /// Directory for all data [default: none, everything is in memory]
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-
-    /// Encrypt Secrets in the databases of the data directory with the keys of this file, those of --nodes among them;
-    /// `cloudsim db new-key FILE` makes one. What is there is encrypted at the start. Once begun, the file is needed for each start
-    #[arg(long, value_name = "FILE", requires = "data_dir")]
-    pub key_file: Option<PathBuf>,
-
-    /// Number of simulated nodes to run in this process
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
-    pub nodes: usize,
 
     /// Run in the background; return when the cloud is ready
     #[arg(short, long)]
@@ -435,48 +428,127 @@ pub struct Up {
     #[arg(long, value_name = "FILE", hide = true)]
     pub detached: Option<PathBuf>,
 
+    /// Port of the Kubernetes API; 0 picks a free port, as for all ports
+    #[arg(long, value_name = "PORT", default_value = "6443", value_parser = values::port, help_heading = headings::API)]
+    pub api_port: u16,
+
+    /// Kubeconfig to write the cloud's context to [default: $KUBECONFIG, or cloudsim.kubeconfig]
+    #[arg(long, value_name = "FILE", help_heading = headings::API)]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Name of the cluster, user and context in the kubeconfig
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CONTEXT, help_heading = headings::API)]
+    pub context: String,
+
+    /// Make this cloud the current context
+    #[arg(long, help_heading = headings::API)]
+    pub set_current_context: bool,
+
+    /// Enforce RBAC; with --rbac=false, only system:masters has access
+    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = clap::ArgAction::Set, hide_possible_values = true, help_heading = headings::API)]
+    pub rbac: bool,
+
+    /// Controllers to run: `*` for all, `NAME`, or `*,-NAME` for all but one; see below
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "*",
+        allow_hyphen_values = true,
+        help_heading = headings::API
+    )]
+    pub controllers: Switches,
+
+    /// Port of the HTTPS server that issues certificates to nodes
+    #[arg(long, value_name = "PORT", default_value = "10002", value_parser = values::port, help_heading = headings::PORTS)]
+    pub https_port: u16,
+
+    /// Port of CloudHub's WebSocket server
+    #[arg(long, value_name = "PORT", default_value = "10000", value_parser = values::port, help_heading = headings::PORTS)]
+    pub ws_port: u16,
+
+    /// UDP port of CloudHub's QUIC server, for edge-agent only [default: none]
+    #[arg(long, value_name = "PORT", value_parser = values::port, help_heading = headings::PORTS)]
+    pub quic_port: Option<u16>,
+
+    /// Port for logs, exec, attach and port-forward, or `off`
+    #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off, help_heading = headings::PORTS)]
+    pub tunnel_port: Port,
+
+    /// UDP port of EdgeMesh's relay, usually 20006 [default: none]
+    #[arg(long, value_name = "PORT", value_parser = values::port, help_heading = headings::PORTS)]
+    pub relay_port: Option<u16>,
+
+    /// Port of the router for HTTP requests to nodes, usually 9443 [default: none]
+    #[arg(long, value_name = "PORT", value_parser = values::port, help_heading = headings::ROUTER)]
+    pub router_port: Option<u16>,
+
+    /// Allow unauthenticated router calls
+    #[arg(long, requires = "router_port", help_heading = headings::ROUTER)]
+    pub router_anonymous: bool,
+
+    /// Port of all nodes' kubelets for that API server, usually 10003 [default: none]
+    #[arg(long, value_name = "PORT", value_parser = values::port, requires = "stream_client_ca", help_heading = headings::KUBELETS)]
+    pub stream_port: Option<u16>,
+
+    /// CA of that API server's client certificate
+    #[arg(long, value_name = "FILE", requires = "stream_port", help_heading = headings::KUBELETS)]
+    pub stream_client_ca: Option<PathBuf>,
+
+    /// Common name of that certificate. Repeatable; members of system:masters are accepted, too
+    #[arg(
+        long = "stream-client-name",
+        value_name = "NAME",
+        default_value = "kube-apiserver-kubelet-client",
+        help_heading = headings::KUBELETS
+    )]
+    pub stream_client_names: Vec<String>,
+
+    /// Directory for all data [default: none, everything is in memory]
+    #[arg(long, value_name = "DIR", help_heading = headings::STORAGE)]
+    pub data_dir: Option<PathBuf>,
+
+    /// File of the keys that encrypt Secrets on disk; `cloudsim db new-key` creates one
+    #[arg(long, value_name = "FILE", requires = "data_dir", help_heading = headings::STORAGE)]
+    pub key_file: Option<PathBuf>,
+
+    /// Number of simulated nodes to run in this process
+    #[arg(long, value_name = "COUNT", default_value = "0", value_parser = values::number::<usize>(0..=65535),
+        help_heading = headings::NODES)]
+    pub nodes: usize,
+
     /// Properties of the nodes
     #[command(flatten)]
     pub properties: NodeProperties,
 
     /// Seconds without a heartbeat before a node is NotReady
-    #[arg(long, value_name = "SECONDS", default_value = "40", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "40", value_parser = seconds, help_heading = headings::LIMITS)]
     pub node_grace: Duration,
 
-    /// Controllers of a cluster to run, separated by commas: `*` all, `NAME` that one, `*,-NAME` all but that one.
-    /// Names are those of kube-controller-manager, and `scheduler`. An empty list leaves the work to the real ones
-    #[arg(
-        long,
-        value_name = "LIST",
-        default_value = "*",
-        allow_hyphen_values = true
-    )]
-    pub controllers: Switches,
-
-    /// Enforce RBAC: roles and bindings decide what a caller may do. With --rbac=false, only system:masters has access
-    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
-        require_equals = true, action = clap::ArgAction::Set)]
-    pub rbac: bool,
-
-    /// Largest message that a node may send, bytes
-    #[arg(long, value_name = "BYTES", default_value_t = wire::json::DEFAULT_LIMIT)]
+    /// Largest message that a node may send, for example 16Mi
+    #[arg(long, value_name = "BYTES", default_value_t = wire::json::DEFAULT_LIMIT, value_parser = message_limit,
+        help_heading = headings::LIMITS)]
     pub max_message: usize,
 
-    /// Replicas of CloudHub behind its address: each connection goes to the next one
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
-    pub hubs: u8,
-
-    /// Time after expiry in which a node may still renew its certificate, for example 12h or 30d
-    #[arg(long, value_name = "TIME", default_value = "0s")]
+    /// Time after expiry in which a node may still renew its certificate, for example 30d
+    #[arg(long, value_name = "TIME", default_value = "0s", help_heading = headings::LIMITS)]
     pub renewal_grace: Period,
 
     /// Longest lifetime of a service account token, at least 1h; longer requests are shortened
-    #[arg(long, value_name = "TIME", default_value = "365d", value_parser = token_lifetime)]
+    #[arg(long, value_name = "TIME", default_value = "365d", value_parser = token_lifetime, help_heading = headings::LIMITS)]
     pub service_account_max_token_expiration: Duration,
 
+    /// Replicas of CloudHub, which share the connections, 1 to 16
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = values::number::<u8>(1..=16), help_heading = headings::TESTS)]
+    pub hubs: u8,
+
     /// Random seed for faults
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = values::number::<u64>(..), help_heading = headings::TESTS)]
     pub fault_seed: u64,
+
+    /// Options of cluster mode
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 }
 
 /// A port, or none.
@@ -487,20 +559,19 @@ fn port_or_off(text: &str) -> Result<Port, String> {
     if text == "off" {
         return Ok(Port(None));
     }
-    text.parse()
-        .map(|port| Port(Some(port)))
-        .map_err(|_| "a port, 0 to 65535, or off".to_owned())
+    let port = values::port(text).map_err(|expected| format!("{expected}, or `off`"))?;
+    Ok(Port(Some(port)))
+}
+
+fn message_limit(text: &str) -> Result<usize, String> {
+    let bytes = values::bytes(text)?;
+    usize::try_from(bytes).map_err(|_| "expected fewer bytes".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: u64 = text
-        .parse()
-        .map_err(|_| "a whole number of seconds".to_owned())?;
-    if seconds == 0 {
-        Err("at least 1".to_owned())
-    } else {
-        Ok(Duration::from_secs(seconds))
-    }
+    values::number::<u64>(1..)(text)
+        .map(Duration::from_secs)
+        .map_err(|_| "expected a whole number of seconds, at least 1".to_owned())
 }
 
 fn token_lifetime(text: &str) -> Result<Duration, String> {
@@ -508,86 +579,10 @@ fn token_lifetime(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|error: cloudsim::faults::ParsePeriodError| error.to_string())?;
     if period.get() < ServiceAccountTokens::LEAST_MAX_LIFETIME {
-        return Err("at least 1h".to_owned());
+        return Err("expected at least 1h".to_owned());
     }
     Ok(period.get())
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_sound_and_ports_default_to_kubeedges() {
-        Cli::command().debug_assert();
-        let Command::Up(up) = Cli::parse_from(["cloudsim", "up"]).command else {
-            panic!()
-        };
-        assert_eq!(
-            (up.api_port, up.https_port, up.ws_port),
-            (6443, 10002, 10000)
-        );
-        assert_eq!(up.tunnel_port, Port(Some(10004)));
-        let Command::Up(off) = Cli::parse_from(["cloudsim", "up", "--tunnel-port", "off"]).command
-        else {
-            panic!()
-        };
-        assert_eq!(off.tunnel_port, Port(None));
-        assert!(Cli::try_parse_from(["cloudsim", "up", "--tunnel-port", "on"]).is_err());
-        for (rbac, expected) in [
-            (None, true),
-            (Some("--rbac"), true),
-            (Some("--rbac=false"), false),
-        ] {
-            let Command::Up(up) =
-                Cli::parse_from(["cloudsim", "up"].into_iter().chain(rbac)).command
-            else {
-                panic!()
-            };
-            assert_eq!(up.rbac, expected, "{rbac:?}");
-        }
-        assert!(Cli::try_parse_from(["cloudsim", "up", "--node-grace", "0"]).is_err());
-        assert!(Cli::try_parse_from(["cloudsim", "up", "--ws-port", "70000"]).is_err());
-        assert!(Cli::try_parse_from(["cloudsim", "up", "--hubs", "0"]).is_err());
-        assert!(Cli::try_parse_from(["cloudsim", "up", "--renewal-grace", "30"]).is_err());
-        let max = |text: &str| {
-            Cli::try_parse_from([
-                "cloudsim",
-                "up",
-                "--service-account-max-token-expiration",
-                text,
-            ])
-        };
-        assert!(max("59m").is_err() && max("1h").is_ok());
-        assert!(
-            Cli::try_parse_from(["cloudsim", "token", "--node", "edge-1", "--ttl", "10m"]).is_ok()
-        );
-        assert!(Cli::try_parse_from(["cloudsim", "token", "--uses", "0"]).is_err());
-        assert!(
-            Cli::try_parse_from(["cloudsim", "node", "reset", "edge-1", "--kubeconfig", "k"])
-                .is_ok()
-        );
-        assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "--lost"]).is_ok());
-        assert!(Cli::try_parse_from(["cloudsim", "node", "reset", "edge-1", "--lost"]).is_err());
-        assert!(Cli::try_parse_from(["cloudsim", "node", "reset"]).is_err());
-        assert!(Cli::try_parse_from(["cloudsim", "token", "-o", "json", "--uses", "2"]).is_ok());
-        assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "-job"]).is_ok());
-        assert!(Cli::try_parse_from(["cloudsim", "up", "--controllers", "*,-jobs"]).is_err());
-        assert!(
-            Cli::try_parse_from([
-                "cloudsim",
-                "devices",
-                "set",
-                "ns/d",
-                "t=1",
-                "--kubeconfig",
-                "k"
-            ])
-            .is_ok()
-        );
-        assert!(Cli::try_parse_from(["cloudsim", "devices", "set", "ns/d", "t="]).is_err());
-        assert!(Cli::try_parse_from(["cloudsim", "devices", "set", "ns/d"]).is_err());
-    }
-}
+mod tests;

@@ -8,13 +8,14 @@ use super::ListArgs;
 #[derive(Clone, Debug, Subcommand)]
 pub enum NodeCommand {
     /// List nodes with their connections
+    #[command(alias = "ls")]
     List(ListArgs),
-    /// Revoke a node's certificates and disconnect it, so that another machine can join under its name
+    /// Free a node's name for another machine: revoke its certificates and disconnect it
     Reset {
         /// The node
         #[arg(value_name = "NAME", required_unless_present = "lost")]
         name: Option<String>,
-        /// Reset all names whose records were lost with a damaged database; these machines must join again
+        /// All names whose records a damaged database has lost; these machines must join again
         #[arg(long, conflicts_with = "name")]
         lost: bool,
     },

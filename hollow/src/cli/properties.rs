@@ -1,28 +1,30 @@
 //! The options for properties of simulated nodes, named and written as the kubelet's.
 
+use agent::cli::{check_label_key, check_label_value, label, values};
 use anyhow::bail;
 use clap::Args;
 use edged::Capacity;
 use serde_json::{Value, json};
 
+use super::headings;
+
 /// Properties that all simulated nodes of a process have.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
-#[command(next_help_heading = "Simulated nodes")]
 pub struct NodeProperties {
     /// Cores of each simulated node [default: those of this machine]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = values::number::<u16>(1..), help_heading = headings::NODES)]
     pub node_cpu: Option<u16>,
 
     /// Memory of each simulated node, for example 8Gi [default: that of this machine]
-    #[arg(long, value_name = "BYTES", value_parser = memory)]
-    pub node_memory: Option<i64>,
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes, help_heading = headings::NODES)]
+    pub node_memory: Option<u64>,
 
-    /// Labels of each simulated node, KEY=VALUE, separated by commas. Repeatable
-    #[arg(long, value_name = "LABELS", value_delimiter = ',', value_parser = label)]
+    /// Labels of each simulated node, separated by commas. Repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = label, help_heading = headings::NODES)]
     pub node_labels: Vec<(String, String)>,
 
-    /// Taints with which each simulated node registers, KEY[=VALUE]:EFFECT, separated by commas. Repeatable
-    #[arg(long, value_name = "TAINTS", value_delimiter = ',', value_parser = taint)]
+    /// Taints of each simulated node at registration, separated by commas. Repeatable
+    #[arg(long, value_name = "KEY[=VALUE]:EFFECT", value_delimiter = ',', value_parser = taint, help_heading = headings::NODES)]
     pub node_taints: Vec<NodeTaint>,
 }
 
@@ -63,7 +65,7 @@ impl NodeProperties {
     pub fn capacity(&self) -> Capacity {
         Capacity {
             cpus: self.node_cpu.map(i64::from),
-            memory: self.node_memory,
+            memory: self.node_memory.and_then(|bytes| i64::try_from(bytes).ok()),
         }
     }
 
@@ -88,87 +90,25 @@ impl NodeProperties {
     }
 }
 
-/// Parses an amount of memory: bytes, or a number with a unit of Kubernetes.
-fn memory(text: &str) -> Result<i64, String> {
-    const UNITS: [(&str, i64); 9] = [
-        ("Ki", 1 << 10),
-        ("Mi", 1 << 20),
-        ("Gi", 1 << 30),
-        ("Ti", 1 << 40),
-        ("k", 1_000),
-        ("M", 1_000_000),
-        ("G", 1_000_000_000),
-        ("T", 1_000_000_000_000),
-        ("", 1),
-    ];
-    let refused = || "a whole number with a unit, for example 512Mi or 8Gi".to_owned();
-    let (number, unit) = UNITS
-        .iter()
-        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))
-        .ok_or_else(refused)?;
-    let number: i64 = number.parse().map_err(|_| refused())?;
-    let bytes = number.checked_mul(*unit).filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(refused)
-}
-
-fn label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text
-        .split_once('=')
-        .ok_or("write KEY=VALUE, for example zone=north")?;
-    check_key(key)?;
-    check_value(value)?;
-    Ok((key.to_owned(), value.to_owned()))
-}
-
 fn taint(text: &str) -> Result<NodeTaint, String> {
     const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     let (key, effect) = text
         .rsplit_once(':')
-        .ok_or("write KEY=VALUE:EFFECT, for example dedicated=camera:NoSchedule")?;
+        .ok_or("expected KEY=VALUE:EFFECT, for example dedicated=camera:NoSchedule")?;
     if !EFFECTS.contains(&effect) {
-        return Err(format!("the effect is one of {}", EFFECTS.join(", ")));
+        return Err(format!(
+            "expected one of the effects {}",
+            EFFECTS.join(", ")
+        ));
     }
     let (key, value) = key.split_once('=').unwrap_or((key, ""));
-    check_key(key)?;
-    check_value(value)?;
+    check_label_key(key)?;
+    check_label_value(value)?;
     Ok(NodeTaint {
         key: key.to_owned(),
         value: value.to_owned(),
         effect: effect.to_owned(),
     })
-}
-
-/// Checks the key of a label or taint: a name, or a domain and a name.
-fn check_key(key: &str) -> Result<(), String> {
-    let (domain, name) = match key.split_once('/') {
-        Some((domain, name)) => (Some(domain), name),
-        None => (None, key),
-    };
-    if domain.is_some_and(|domain| super::cluster::subdomain(domain).is_err()) || !is_word(name) {
-        return Err(format!(
-            "{key:?} is no key, such as zone or example.com/zone"
-        ));
-    }
-    Ok(())
-}
-
-fn check_value(value: &str) -> Result<(), String> {
-    if value.is_empty() || is_word(value) {
-        return Ok(());
-    }
-    Err(format!(
-        "{value:?} is no value: at most 63 letters and digits, with `-`, `_` and `.` between them"
-    ))
-}
-
-fn is_word(text: &str) -> bool {
-    let outer = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    text.len() <= 63
-        && outer(text.bytes().next())
-        && outer(text.bytes().last())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 #[cfg(test)]
@@ -223,17 +163,17 @@ mod tests {
     #[test]
     fn wrong_properties_are_refused_with_an_example() {
         for (option, cure) in [
-            ("--node-cpu=0", "1.."),
+            ("--node-cpu=0", "at least 1"),
             ("--node-memory=8GB", "8Gi"),
             ("--node-memory=-1Gi", "8Gi"),
             ("--node-memory=9000000Ti", "8Gi"),
             ("--node-labels=zone", "zone=north"),
-            ("--node-labels=a b=c", "no key"),
-            ("--node-labels=a/b/c=d", "no key"),
-            ("--node-labels=a=-", "no value"),
+            ("--node-labels=a b=c", "not a valid key"),
+            ("--node-labels=a/b/c=d", "not a valid key"),
+            ("--node-labels=a=-", "not a valid value"),
             ("--node-taints=a=b", "NoSchedule"),
             ("--node-taints=a=b:Never", "PreferNoSchedule"),
-            ("--node-taints=:NoSchedule", "no key"),
+            ("--node-taints=:NoSchedule", "not a valid key"),
         ] {
             let refused = up(&[option]).unwrap_err();
             assert!(refused.contains(cure), "{option}: {refused}");

@@ -77,6 +77,10 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         let _ = std::io::stdout().write_all(&script);
         return Ok(ExitCode::SUCCESS);
     }
+    if matches!(cli.command, Command::Version) {
+        print_line(&Cli::version());
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Err(error) = limits::raise_open_files() {
         tracing::warn!(%error, "cannot raise the limit of open files");
     }
@@ -136,7 +140,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             Command::Hollow(options) => hollow::run(options).await.map(|()| ExitCode::SUCCESS),
             Command::Selftest(options) => selftest::run(options).await,
             Command::Roles { install_crds } => roles::run(install_crds).map(|()| ExitCode::SUCCESS),
-            Command::Completion { .. } => Ok(ExitCode::SUCCESS),
+            Command::Completion { .. } | Command::Version => Ok(ExitCode::SUCCESS),
         }
     });
     if ended

@@ -123,3 +123,35 @@ fn a_missing_configuration_is_named_with_the_way_to_one() {
         .to_string();
     assert!(error.contains("edge-agent --minconfig >"), "{error}");
 }
+
+#[test]
+fn files_that_are_no_edgecore_yaml_are_refused_with_the_cure() {
+    let directory = tempfile::tempdir().unwrap();
+    let own = "apiVersion: edgecore.config.kubeedge.io/v1alpha2\nkind: EdgeCore\n";
+    for (text, part) in [
+        (
+            "node: edge-1\n",
+            "edge-agent --minconfig > DIR/edgecore.yaml",
+        ),
+        (own, "has no `modules`"),
+        ("apiVersion: v1\nkind: Pod\nspec: {}\n", "must be EdgeCore"),
+        (
+            "apiVersion: cloudcore.config.kubeedge.io/v1alpha2\nkind: CloudCore\nmodules: {}\n",
+            "must be edgecore.config.kubeedge.io/v1alpha2",
+        ),
+    ] {
+        let said = load(directory.path(), text);
+        assert!(said.contains(part), "{text}: {said}");
+    }
+    let path = directory.path().join("edgecore.yaml");
+    std::fs::write(&path, "modules: {edgeHub: {heartbeat: 10}}\n").unwrap();
+    let (_, warnings) = agent::config::load(&path).unwrap();
+    let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "apiVersion: missing; write `apiVersion: edgecore.config.kubeedge.io/v1alpha2`",
+            "kind: missing; write `kind: EdgeCore`"
+        ]
+    );
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     file::File,
+    header::{API_VERSION, KIND},
     report::Report,
     typed::{Config, DatabaseKeys},
 };
@@ -22,9 +23,6 @@ pub use self::eviction::disabled_thresholds as disabled_eviction;
 use self::values::Values;
 pub(super) use self::values::parse_host_port;
 
-/// The group and version of EdgeCore's configuration since KubeEdge 1.12.
-const API_VERSION: &str = "edgecore.config.kubeedge.io/v1alpha2";
-const KIND: &str = "EdgeCore";
 /// The feature gate that makes MetaServer authenticate callers.
 const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
 /// EdgeCore's other gates, also off by default.

@@ -26,7 +26,8 @@ use crate::{config::HostPort, tls::CertificateFault};
 pub enum EnrollError {
     /// There is no certificate, and no token to get one.
     #[error(
-        "no certificate at {0}, and no token; set modules.edgeHub.token to the cloud's join token"
+        "this node has neither a certificate ({0}) nor a join token; join with `edge-agent join --cloud HOST --token TOKEN`, or set \
+         modules.edgeHub.token"
     )]
     NoToken(PathBuf),
     /// The token is malformed.
@@ -203,6 +204,17 @@ pub(crate) async fn probe(config: &Config) -> Result<(NodeStatus, Vec<u8>), Enro
         }
     }
     Err(last)
+}
+
+/// Checks that this node has a certificate, or a token to get one.
+///
+/// # Errors
+/// It has neither, or a file of the certificate cannot be read.
+pub(crate) fn check_identity(config: &Config) -> Result<(), EnrollError> {
+    if config.token.is_some() || files::load(config)?.is_some() {
+        return Ok(());
+    }
+    Err(EnrollError::NoToken(config.cert_file.clone()))
 }
 
 /// Gets this node's certificate with the token, and writes it to its files.
