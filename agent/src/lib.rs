@@ -21,11 +21,11 @@ mod name_set;
 mod netlink;
 mod outbox;
 mod program;
-mod progress;
 mod reset;
 pub mod servicebus;
 pub mod signals;
 mod systemd;
+pub mod terminal;
 mod tls;
 
 use program::one_line;

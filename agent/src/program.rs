@@ -26,6 +26,7 @@ use crate::{
     join::{self, AfterJoin},
     log, reset,
     signals::{DrainError, Signals},
+    terminal::Terminal,
 };
 
 /// The number of threads: the agent mostly waits, and two threads serve a hundred pods.
@@ -59,7 +60,9 @@ pub fn run(cli: &Cli) -> ExitCode {
                 paths: command.paths.or(&cli.config),
                 ..command.clone()
             };
-            let done = reset::run(&command, &mut std::io::stdin().lock(), &mut out.lock());
+            let terminal = Terminal::of(out);
+            let input = &mut std::io::stdin().lock();
+            let done = reset::run(&command, input, &mut out.lock(), terminal);
             return done.unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Join(command)) => {
@@ -67,8 +70,8 @@ pub fn run(cli: &Cli) -> ExitCode {
                 paths: command.paths.or(&cli.config),
                 ..Join::clone(command)
             };
-            let has_colors = log::color::is_wanted(out);
-            match join::run(&command, &mut out.lock(), has_colors) {
+            let terminal = Terminal::of(out);
+            match join::run(&command, &mut out.lock(), terminal) {
                 Ok(AfterJoin::Done) => return ExitCode::SUCCESS,
                 Ok(AfterJoin::Run(path)) => config = path,
                 Err(error) => return failed(&error),

@@ -41,7 +41,22 @@ pub(crate) fn run(command: &Db, out: &mut impl Write) -> anyhow::Result<ExitCode
                 output,
                 overwrite,
             } => export::run(config, output.as_deref(), *overwrite, out).await,
-            Db::NewKey { file } => Ok(Seal::add_key(file).map(|()| ExitCode::SUCCESS)?),
+            Db::NewKey { file } => {
+                let is_new = !file.exists();
+                Seal::add_key(file)?;
+                let file = file.display();
+                match is_new {
+                    true => writeln!(
+                        out,
+                        "created {file} with a key; set database.keyFile: {file} in edgecore.yaml"
+                    )?,
+                    false => writeln!(
+                        out,
+                        "added a key to {file}; the next start encrypts all data with the new key"
+                    )?,
+                }
+                Ok(ExitCode::SUCCESS)
+            }
         }
     });
     match done {

@@ -33,9 +33,8 @@ use crate::{
     config::{self, Config, Host, Secret},
     edgehub,
     file::{missing_directory, replace},
-    one_line,
-    progress::step,
-    systemd,
+    one_line, systemd,
+    terminal::Terminal,
 };
 
 /// What to do after the machine has joined.
@@ -47,27 +46,27 @@ pub(crate) enum AfterJoin {
     Run(PathBuf),
 }
 
-/// Joins the cluster; progress goes to `out`, with colours if `has_colors`.
+/// Joins the cluster; progress goes to `out`, which `terminal` describes.
 ///
 /// # Errors
 /// A check has failed, the cloud issues no certificate, or the service does not start.
 pub(crate) fn run(
     join: &Join,
     out: &mut impl Write,
-    has_colors: bool,
+    terminal: Terminal,
 ) -> anyhow::Result<AfterJoin> {
     // rustls takes the one provider that is compiled in; a second call changes nothing
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(join_machine(join, out, has_colors))
+    runtime.block_on(join_machine(join, out, terminal))
 }
 
 async fn join_machine(
     join: &Join,
     out: &mut impl Write,
-    has_colors: bool,
+    terminal: Terminal,
 ) -> anyhow::Result<AfterJoin> {
     let token = token(&join.token, &mut std::io::stdin().lock())?;
     let path = join.paths.config();
@@ -75,12 +74,8 @@ async fn join_machine(
     // invalid options are reported before the machine and the cloud are asked
     configuration(join, &host, &Machine::assumed(join), &token)?;
     writeln!(out, "Checking this machine and {}:", join.cloud)?;
-    let machine = step(
-        out,
-        "inspecting the container runtime",
-        Machine::inspect(join),
-    )
-    .await;
+    let inspecting = || "  inspecting the container runtime".to_owned();
+    let machine = terminal.wait(out, inspecting, Machine::inspect(join)).await;
     let (text, config) = configuration(join, &host, &machine, &token)?;
     let mut report = Report::new(&join.ignore_checks);
     let inputs = CheckInputs {
@@ -90,12 +85,12 @@ async fn join_machine(
         machine: &machine,
         host: &host,
     };
-    let checking = format!("connecting to {}", join.cloud);
+    let connecting = || format!("  connecting to {}", join.cloud);
     let checks = Box::pin(checks::run_all(&inputs, &mut report));
-    step(out, &checking, checks).await;
+    terminal.wait(out, connecting, checks).await;
     // parts of it come from a cloud or a runtime
     let printed = wire::text::printable_lines(&report.to_string());
-    match has_colors {
+    match terminal.is_coloured {
         true => write!(out, "{}", report::color(&printed))?,
         false => write!(out, "{printed}")?,
     }
@@ -110,7 +105,8 @@ async fn join_machine(
         .filter_map(|file| missing_directory(file.parent()?))
         .collect();
     let enrolled = Box::pin(enroll(&config, &path, &text));
-    step(out, "requesting the node's certificate", enrolled).await?;
+    let requesting = || "  requesting the node's certificate".to_owned();
+    terminal.wait(out, requesting, enrolled).await?;
     writeln!(
         out,
         "This machine is node {} of {}.",
@@ -127,7 +123,7 @@ async fn join_machine(
         program(),
         reset_options(join)
     )?;
-    start(join, path, out).await
+    start(join, path, out, terminal).await
 }
 
 /// Returns the text of the configuration, and what it sets.
@@ -219,7 +215,12 @@ fn program() -> String {
     )
 }
 
-async fn start(join: &Join, path: PathBuf, out: &mut impl Write) -> anyhow::Result<AfterJoin> {
+async fn start(
+    join: &Join,
+    path: PathBuf,
+    out: &mut impl Write,
+    terminal: Terminal,
+) -> anyhow::Result<AfterJoin> {
     if join.no_start {
         writeln!(
             out,
@@ -238,7 +239,10 @@ async fn start(join: &Join, path: PathBuf, out: &mut impl Write) -> anyhow::Resu
     let program =
         std::env::current_exe().context("this program has no path that a service could name")?;
     let unit = systemd::unit(&program, &path, |name| std::env::var(name).ok());
-    step(out, "starting the service", systemd::install(&unit)).await?;
+    let starting = || "  starting the service".to_owned();
+    terminal
+        .wait(out, starting, systemd::install(&unit))
+        .await?;
     writeln!(
         out,
         "The agent runs as a service: journalctl -u {} -f",

@@ -23,7 +23,7 @@ use tracing_subscriber::{
 use wire::text::{printable_lines, with_causes};
 
 mod cap;
-pub(crate) mod color;
+mod color;
 mod json_fields;
 mod targets;
 mod text_fields;

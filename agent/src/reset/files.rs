@@ -128,14 +128,22 @@ pub(super) fn remove_empty_folders(config: &Config, path: &Path, root: &Path) {
     }
 }
 
-/// Returns what stays on purpose, and how to remove it.
+/// Returns what to type next.
+pub(super) fn next_steps(config: &Config) -> Vec<String> {
+    let name = &config.node.name;
+    vec![
+        format!("delete the Node in the cloud: `kubectl delete node {name}`"),
+        format!(
+            "or join again as {name}: `cloudsim node reset {name}` in the cloud, then `edge-agent join … --rejoin` here"
+        ),
+    ]
+}
+
+/// Returns what stays on purpose.
 pub(super) fn remaining_items(config: &Config) -> Vec<String> {
     let name = &config.node.name;
     let mut all = vec![
-        format!("the Node in the cloud; delete it with `kubectl delete node {name}`"),
-        format!(
-            "to join again as {name}: `cloudsim node reset {name}` in the cloud, then `edge-agent join … --rejoin` here"
-        ),
+        format!("the Node {name} in the cloud"),
         "images in the container runtime".to_owned(),
     ];
     let mut keep = |path: &Path, what: &str| {

@@ -32,9 +32,8 @@ use crate::{
     config::{self, Config, Host},
     edgemesh,
     metamanager::remove_addresses,
-    one_line,
-    progress::step,
-    systemd,
+    one_line, systemd,
+    terminal::Terminal,
 };
 
 /// The process name of the agent.
@@ -55,17 +54,19 @@ pub(crate) fn run(
     reset: &Reset,
     input: &mut impl BufRead,
     out: &mut impl Write,
+    terminal: Terminal,
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(reset_machine(reset, input, out))
+    runtime.block_on(reset_machine(reset, input, out, terminal))
 }
 
 async fn reset_machine(
     reset: &Reset,
     input: &mut impl BufRead,
     out: &mut impl Write,
+    terminal: Terminal,
 ) -> anyhow::Result<ExitCode> {
     let path = reset.paths.config();
     let config = configuration(reset, &path, out)?;
@@ -91,9 +92,8 @@ async fn reset_machine(
         writeln!(out, "  {}", path.display())?;
     }
     confirm(reset, input, out)?;
-    if reset.paths.is_system_wide()
-        && step(out, "stopping the service", systemd::uninstall()).await?
-    {
+    let stopping = || "  stopping the service".to_owned();
+    if reset.paths.is_system_wide() && terminal.wait(out, stopping, systemd::uninstall()).await? {
         writeln!(
             out,
             "The service {} was stopped and removed.",
@@ -101,7 +101,7 @@ async fn reset_machine(
         )?;
     }
     let lock = stop_agent(&config, out).await?;
-    let left = pods(reset, &config, out).await?;
+    let left = pods(reset, &config, out, terminal).await?;
     writeln!(out, "Stopped pods: {}.", format_list(&left.pods))?;
     if !left.failed.is_empty() {
         report_failed(&left.failed, out)?;
@@ -111,7 +111,7 @@ async fn reset_machine(
         )?;
         return Ok(ExitCode::FAILURE);
     }
-    sign_off::run(&config, out).await?;
+    sign_off::run(&config, out, terminal).await?;
     writeln!(out, "Removing files …")?;
     let mut failed = files::remove(&config, &path);
     failed.extend(addresses(&config));
@@ -122,9 +122,14 @@ async fn reset_machine(
     }
     files::remove_empty_folders(&config, &path, &reset.paths.in_root(""));
     report_failed(&failed, out)?;
-    writeln!(out, "Kept:")?;
-    for what in files::remaining_items(&config) {
-        writeln!(out, "  {what}")?;
+    for (title, items) in [
+        ("Kept", files::remaining_items(&config)),
+        ("Next steps", files::next_steps(&config)),
+    ] {
+        writeln!(out, "{title}:")?;
+        for item in items {
+            writeln!(out, "  {item}")?;
+        }
     }
     Ok(if failed.is_empty() {
         ExitCode::SUCCESS
@@ -343,6 +348,7 @@ async fn pods(
     reset: &Reset,
     config: &Config,
     out: &mut impl Write,
+    terminal: Terminal,
 ) -> anyhow::Result<edged::RemovedPods> {
     let channel = app::connect(&config.edged.runtime_endpoint)?;
     // beside the machine's own agent, others may have pods in the same runtime
@@ -383,7 +389,8 @@ async fn pods(
     let clearing = componentbase::spawn_blocking(move || {
         edged::remove_pod_files(&root, &logs, groups, channel, ended)
     });
-    let cleared = step(out, "removing files of pods", clearing).await;
+    let removing = || "  removing files of pods".to_owned();
+    let cleared = terminal.wait(out, removing, clearing).await;
     cleared.context("failed to remove files of pods")
 }
 

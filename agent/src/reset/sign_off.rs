@@ -15,19 +15,30 @@ use crate::{
     app,
     config::Config,
     edgehub::{self},
-    progress::step,
+    terminal::Terminal,
 };
 
 /// How long the cloud may take to accept a session, and to answer.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reports the node as not ready, if it has ever joined. The reset continues if the cloud is not reached.
-pub(super) async fn run(config: &Config, out: &mut impl Write) -> anyhow::Result<()> {
+pub(super) async fn run(
+    config: &Config,
+    out: &mut impl Write,
+    terminal: Terminal,
+) -> anyhow::Result<()> {
     let Some(node) = stored_node(config).await else {
         return Ok(());
     };
     let reported = report(config, not_ready(node, Timestamp::now()));
-    match step(out, "reporting the node as NotReady", reported).await {
+    match terminal
+        .wait(
+            out,
+            || "  reporting the node as NotReady".to_owned(),
+            reported,
+        )
+        .await
+    {
         Ok(()) => writeln!(
             out,
             "The cloud shows node {} as NotReady.",

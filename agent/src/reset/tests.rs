@@ -72,7 +72,7 @@ fn node(root: &Path) -> BTreeSet<PathBuf> {
 
 fn run_reset(reset: &Reset, answer: &str) -> (anyhow::Result<ExitCode>, String) {
     let mut out = Vec::new();
-    let done = run(reset, &mut answer.as_bytes(), &mut out);
+    let done = run(reset, &mut answer.as_bytes(), &mut out, Terminal::default());
     (done, String::from_utf8(out).unwrap())
 }
 

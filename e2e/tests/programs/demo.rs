@@ -28,7 +28,7 @@ fn demo_runs_in_an_empty_directory_and_ends_with_the_next_command() -> anyhow::R
         "config as environment",
         "config as files",
         "kubectl exec",
-        "kubectl logs                 ",
+        "kubectl logs ",
         "device reports",
         "twin follows",
     ] {

@@ -22,7 +22,20 @@ pub(super) async fn run(command: &DbCommand) -> anyhow::Result<ExitCode> {
     match command {
         DbCommand::Check(place) => check(place).await,
         DbCommand::Repair(place) => repair(place).await,
-        DbCommand::NewKey { file } => Ok(Seal::add_key(file).map(|()| ExitCode::SUCCESS)?),
+        DbCommand::NewKey { file } => {
+            let is_new = !file.exists();
+            Seal::add_key(file)?;
+            let file = file.display();
+            print_line(&match is_new {
+                true => {
+                    format!("created {file} with a key; start the cloud with --key-file {file}")
+                }
+                false => format!(
+                    "added a key to {file}; the next start encrypts all data with the new key"
+                ),
+            });
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

@@ -8,7 +8,12 @@ use cloudsim::{
     kubeconfig::{Destination, Entries},
 };
 
-use super::{Signals, connect, destination, directories, paste, print_line, stop};
+use super::{
+    Signals, connect, destination, directories, paste,
+    screen::{Line, Screen},
+    stop,
+    table::{Table, wrap},
+};
 use crate::{
     cli::Access,
     demo::{Seen, Steps, manifests},
@@ -36,8 +41,11 @@ pub(super) async fn run(
         ..Options::default().any_ports()
     };
     let cloud = Cloud::start(options).await?;
-    let progress =
-        |text: &str| print_line(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
+    let screen = Screen::of_stdout();
+    let progress = |text: &str| {
+        let time = format!("{:>7.3} s", begun.elapsed().as_secs_f64());
+        screen.write(&[Line::Step(time, text.to_owned())]);
+    };
     progress("cloudsim is ready");
     let fleet = Fleet::start(
         cloud.addresses(),
@@ -61,18 +69,19 @@ pub(super) async fn run(
     let outcome = Box::pin(steps.walk()).await;
     let code = match &outcome {
         Ok(seen) => {
-            table(seen, begun);
+            screen.write(&summary(seen, begun));
             ExitCode::SUCCESS
         }
         Err(error) => {
-            print_line(&format!("demo failed: {error:#}"));
+            screen.write(&[Line::Failure(format!("demo failed: {error:#}"))]);
             ExitCode::FAILURE
         }
     };
     let entries = cloud.kubeconfig_entries();
-    for line in next_steps(entries.filter(|_| !once), outcome.as_ref().ok()) {
-        print_line(&line);
-    }
+    screen.write(&next_steps(
+        entries.filter(|_| !once),
+        outcome.as_ref().ok(),
+    ));
     if !once {
         tokio::select! {
             // cancel-safe: the program ends then.
@@ -86,62 +95,115 @@ pub(super) async fn run(
 }
 
 /// Returns what to type next: for the cloud of these entries, which runs on, or for one of the user's own.
-fn next_steps(running: Option<&Entries>, seen: Option<&Seen>) -> Vec<String> {
+fn next_steps(running: Option<&Entries>, seen: Option<&Seen>) -> Vec<Line> {
     let program = paste::program();
+    let own = Line::Command(format!("{program} up --nodes 1"));
     let Some(entries) = running else {
-        return vec![
-            String::new(),
-            "Next, start a cloud with a node of your own:".to_owned(),
-            format!("  {program} up --nodes 1"),
-        ];
+        let title = "Next, start a cloud with a node of your own:".to_owned();
+        return vec![Line::Blank, Line::Row(title), own];
     };
-    let mut lines = vec![
-        String::new(),
-        "The demo runs until Ctrl-C. Next, in another terminal:".to_owned(),
-    ];
-    lines.extend((paste::for_kubectl(entries).iter()).map(|line| format!("  {line}")));
-    lines.push("  kubectl get pods -o wide".to_owned());
+    let title = "The demo runs until Ctrl-C. Next, in another terminal:".to_owned();
+    let mut lines = vec![Line::Blank, Line::Row(title)];
+    lines.extend(paste::for_kubectl(entries).into_iter().map(Line::Command));
+    lines.push(Line::Command("kubectl get pods -o wide".to_owned()));
     if let Some(seen) = seen {
-        lines.push(format!("  kubectl logs {}", seen.pod));
-        lines.push(format!("  kubectl exec -it {} -- sh", seen.pod));
+        lines.push(Line::Command(format!("kubectl logs {}", seen.pod)));
+        lines.push(Line::Command(format!(
+            "kubectl exec -it {} -- sh",
+            seen.pod
+        )));
     }
-    lines.push(format!("  {program} devices {}", paste::access(entries)));
-    lines.push(format!(
-        "Start a cloud of your own with `{program} up --nodes 1`."
-    ));
+    let access = paste::access(entries);
+    lines.push(Line::Command(format!("{program} devices {access}")));
+    lines.push(Line::Row("Start a cloud of your own with:".to_owned()));
+    lines.push(own);
     lines
 }
 
-fn table(seen: &Seen, begun: Instant) {
-    let after = |at: Instant| format!("{:.3} s", at.duration_since(begun).as_secs_f64());
-    print_line("");
-    print_line(&format!("{:<28} {:<10} {}", "SEEN", "AFTER", "WHAT"));
-    print_line(&format!(
-        "{:<28} {:<10} {}",
-        "node Ready",
-        after(seen.node_ready),
-        seen.node
-    ));
-    print_line(&format!(
-        "{:<28} {:<10} {}",
-        "pod Running",
-        after(seen.pod_running),
-        seen.pod
-    ));
-    for (what, value) in &seen.inside {
-        print_line(&format!(
-            "{:<28} {:<10} {}",
-            what,
-            after(seen.looked_inside),
-            value
-        ));
+/// The width of the summary.
+const WIDTH: usize = 80;
+
+/// Returns a table of the steps, for a terminal of 80 columns.
+fn summary(seen: &Seen, begun: Instant) -> Vec<Line> {
+    let mut rows = vec![
+        ("node Ready", seen.node_ready, seen.node.as_str()),
+        ("pod Running", seen.pod_running, seen.pod.as_str()),
+    ];
+    for (at, found) in [
+        (seen.looked_inside, &seen.inside),
+        (seen.twin_followed, &seen.twin),
+    ] {
+        rows.extend(
+            found
+                .iter()
+                .map(|(what, value)| (what.as_str(), at, value.as_str())),
+        );
     }
-    for (what, value) in &seen.twin {
-        print_line(&format!(
-            "{:<28} {:<10} {}",
-            what,
-            after(seen.twin_followed),
-            value
-        ));
+    let mut table = Table::new(&["STEP", "AFTER", "RESULT"]);
+    let widest = rows.iter().map(|(what, ..)| what.len()).max().unwrap_or(0);
+    for (what, at, value) in rows {
+        let after = format!("{:.3} s", at.duration_since(begun).as_secs_f64());
+        // two gaps of three
+        let room = WIDTH.saturating_sub(widest + after.len() + 6);
+        let mut cells = vec![what.to_owned(), after];
+        for part in wrap(value, room) {
+            cells.push(part);
+            table.row(std::mem::replace(
+                &mut cells,
+                vec![String::new(), String::new()],
+            ));
+        }
+    }
+    let text = table.to_string();
+    let mut lines = text.lines();
+    let head = lines.next().unwrap_or_default().to_owned();
+    let mut all = vec![Line::Blank, Line::Heading(head)];
+    all.extend(lines.map(|line| Line::Row(line.to_owned())));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn summary_fits_into_80_columns() {
+        let begun = Instant::now();
+        let at = begun + Duration::from_millis(1234);
+        let paths: Vec<String> = (0..6).map(|n| format!("/etc/hello/config/{n}")).collect();
+        let seen = Seen {
+            node: "edge-1".to_owned(),
+            node_ready: at,
+            pod: "hello".to_owned(),
+            pod_running: at,
+            looked_inside: at,
+            inside: vec![("config as environment".to_owned(), paths.join(", "))],
+            twin_followed: at,
+            twin: vec![("twin follows".to_owned(), "target is 25".to_owned())],
+        };
+        let lines = summary(&seen, begun);
+        assert!(
+            matches!(&lines[1], Line::Heading(head) if head.starts_with("STEP ")),
+            "{lines:?}"
+        );
+        let mut rows = Vec::new();
+        for line in &lines[2..] {
+            let Line::Row(row) = line else {
+                panic!("{line:?}")
+            };
+            assert!(row.chars().count() <= WIDTH, "{row}");
+            rows.push(row.as_str());
+        }
+        let column = rows[0].find("edge-1").unwrap();
+        for row in &rows {
+            assert_eq!(row.chars().nth(column - 1), Some(' '), "{row}");
+            assert_ne!(row.chars().nth(column), Some(' '), "{row}");
+        }
+        assert!(
+            rows.len() > 5 && rows.join(" ").contains("/etc/hello/config/5"),
+            "{rows:?}"
+        );
     }
 }

@@ -66,7 +66,7 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     };
     let nodes = count(usize::from(options.nodes), "node");
     print_line(&format!("{nodes} started, joining {}", options.join.cloud));
-    let links = fleet.nodes().iter().filter_map(HollowNode::link).collect();
+    let links: Vec<_> = fleet.nodes().iter().filter_map(HollowNode::link).collect();
     let outcome = tokio::select! {
         // cancel-safe: the program ends then.
         () = signals.wait() => Ok(()),
@@ -74,11 +74,32 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
             (name, Ok(())) => Err(anyhow!("node {name} has ended")),
             (name, Err(error)) => Err(anyhow::Error::new(error).context(format!("node {name} has given up"))),
         },
-        why = never_connected(links, &options.join) => Err(why),
+        why = never_connected(links.clone(), &options.join) => Err(why),
+        never = report_connected(links, &nodes, &options.join.cloud) => match never {},
     };
     stop_fleet(fleet).await;
     print_line(&format!("{nodes} stopped"));
     outcome
+}
+
+/// Prints a line when all nodes are connected; never returns.
+async fn report_connected(
+    links: Vec<watch::Receiver<Link>>,
+    nodes: &str,
+    cloud: &str,
+) -> std::convert::Infallible {
+    let begun = Instant::now();
+    for mut link in links {
+        // a node that has given up ends the program
+        if link.wait_for(|link| *link != Link::Down).await.is_err() {
+            return pending().await;
+        }
+    }
+    let took = begun.elapsed().as_secs_f64();
+    print_line(&format!(
+        "{nodes} connected to {cloud} after {took:.1} s; Ctrl-C stops"
+    ));
+    pending().await
 }
 
 /// Returns when none of the nodes has connected in time.

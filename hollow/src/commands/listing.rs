@@ -90,10 +90,10 @@ pub(super) async fn show(
     read: impl AsyncFn() -> anyhow::Result<Listing>,
 ) -> anyhow::Result<()> {
     let first = read().await?;
-    if !write(&whole(&first, list)?)? || !list.watch {
+    let mut seen = Seen::default();
+    if !write(&seen.whole(&first, list)?)? || !list.watch {
         return Ok(());
     }
-    let mut seen = Seen::default();
     seen.changes(&first, list.output)?;
     loop {
         tokio::time::sleep(WATCH_INTERVAL).await;
@@ -113,31 +113,6 @@ fn write(text: &str) -> anyhow::Result<bool> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Returns the text of a list.
-fn whole(listing: &Listing, list: &ListArgs) -> anyhow::Result<String> {
-    if let Some(format) = list.output.and_then(ListFormat::document) {
-        return format.document(&listing.document);
-    }
-    if list.output == Some(ListFormat::Name) {
-        return Ok(names(listing.tables.iter().flat_map(|table| &table.rows)));
-    }
-    let tables = listing
-        .tables
-        .iter()
-        .map(|table| match table.rows.as_slice() {
-            [] => format!("{}\n", table.if_empty),
-            rows => table_of(table.columns, rows, list.output, true).to_string(),
-        });
-    let notes = listing.notes.iter().map(|note| format!("{note}\n"));
-    let notes: String = notes.collect();
-    let mut text = tables.collect::<Vec<_>>().join("\n");
-    if !notes.is_empty() {
-        text.push('\n');
-        text.push_str(&notes);
-    }
-    Ok(text)
 }
 
 /// Returns each name once.
@@ -171,9 +146,49 @@ fn table_of(columns: &[Column], rows: &[Row], format: Option<ListFormat>, has_he
 #[derive(Default)]
 struct Seen {
     rows: BTreeMap<(usize, String), Row>,
+    /// The widths of the columns of each table whose headings were printed.
+    widths: BTreeMap<usize, Vec<usize>>,
 }
 
 impl Seen {
+    /// Returns the text of a list.
+    fn whole(&mut self, listing: &Listing, list: &ListArgs) -> anyhow::Result<String> {
+        if let Some(format) = list.output.and_then(ListFormat::document) {
+            return format.document(&listing.document);
+        }
+        if list.output == Some(ListFormat::Name) {
+            return Ok(names(listing.tables.iter().flat_map(|table| &table.rows)));
+        }
+        let mut tables = Vec::new();
+        for (index, table) in listing.tables.iter().enumerate() {
+            tables.push(match table.rows.as_slice() {
+                [] => format!("{}\n", table.if_empty),
+                rows => self.align_rows(index, table.columns, rows, list.output),
+            });
+        }
+        let notes = listing.notes.iter().map(|note| format!("{note}\n"));
+        let notes: String = notes.collect();
+        let mut text = tables.join("\n");
+        if !notes.is_empty() {
+            text.push('\n');
+            text.push_str(&notes);
+        }
+        Ok(text)
+    }
+
+    /// Returns the text of rows, aligned with those before; the first ones have headings.
+    fn align_rows(
+        &mut self,
+        index: usize,
+        columns: &[Column],
+        rows: &[Row],
+        format: Option<ListFormat>,
+    ) -> String {
+        let has_head = !self.widths.contains_key(&index);
+        let widths = self.widths.entry(index).or_default();
+        table_of(columns, rows, format, has_head).align(widths)
+    }
+
     /// Returns the text of the rows that have changed, appeared or disappeared.
     fn changes(&mut self, listing: &Listing, format: Option<ListFormat>) -> anyhow::Result<String> {
         let mut text = String::new();
@@ -208,26 +223,34 @@ impl Seen {
                     self.rows.insert(key, row);
                 }
             }
-            text.push_str(&of_rows(table.columns, &changed, format)?);
+            if !changed.is_empty() {
+                text.push_str(&self.of_rows(index, table.columns, &changed, format)?);
+            }
         }
         self.rows = rows;
         Ok(text)
     }
-}
 
-/// Returns the text of single rows.
-fn of_rows(columns: &[Column], rows: &[Row], format: Option<ListFormat>) -> anyhow::Result<String> {
-    let Some(output) = format.and_then(ListFormat::document) else {
-        return Ok(match format {
-            Some(ListFormat::Name) => names(rows.iter()),
-            _ => table_of(columns, rows, format, false).to_string(),
+    /// Returns the text of single rows.
+    fn of_rows(
+        &mut self,
+        index: usize,
+        columns: &[Column],
+        rows: &[Row],
+        format: Option<ListFormat>,
+    ) -> anyhow::Result<String> {
+        let Some(output) = format.and_then(ListFormat::document) else {
+            return Ok(match format {
+                Some(ListFormat::Name) => names(rows.iter()),
+                _ => self.align_rows(index, columns, rows, format),
+            });
+        };
+        let documents = rows.iter().map(|row| match format {
+            Some(ListFormat::Yaml) => Ok(format!("---\n{}", output.document(&row.document)?)),
+            _ => output.document(&row.document),
         });
-    };
-    let documents = rows.iter().map(|row| match format {
-        Some(ListFormat::Yaml) => Ok(format!("---\n{}", output.document(&row.document)?)),
-        _ => output.document(&row.document),
-    });
-    documents.collect()
+        documents.collect()
+    }
 }
 
 #[cfg(test)]
@@ -274,9 +297,15 @@ mod tests {
                 output,
                 watch: false,
             };
-            assert_eq!(whole(&full, &list).unwrap(), expected, "{output:?}");
+            assert_eq!(
+                Seen::default().whole(&full, &list).unwrap(),
+                expected,
+                "{output:?}"
+            );
         }
-        let empty = whole(&listing(&[]), &ListArgs::default()).unwrap();
+        let empty = Seen::default()
+            .whole(&listing(&[]), &ListArgs::default())
+            .unwrap();
         assert_eq!(empty, "no nodes\n");
     }
 
@@ -287,9 +316,9 @@ mod tests {
             (
                 Some(ListFormat::Wide),
                 [
-                    "edge-2   1s   3\n",
-                    "edge-1   9s   7\n",
-                    "edge-1   9s   7\n",
+                    "edge-2   1s    3\n",
+                    "edge-1   9s    7\n",
+                    "edge-1   9s    7\n",
                 ],
             ),
             (
@@ -306,8 +335,13 @@ mod tests {
             ),
         ] {
             let mut seen = Seen::default();
-            seen.changes(&listing(&[["edge-1", "1s", "2"]]), output)
-                .unwrap();
+            let first = listing(&[["edge-1", "1s", "2"]]);
+            let list = ListArgs {
+                output,
+                watch: true,
+            };
+            seen.whole(&first, &list).unwrap();
+            seen.changes(&first, output).unwrap();
             let second = [["edge-1", "2s", "2"], ["edge-2", "1s", "3"]];
             let third = [["edge-1", "9s", "7"], ["edge-2", "2s", "3"]];
             let last = [["edge-2", "3s", "3"]];
@@ -326,6 +360,32 @@ mod tests {
                     "{output:?}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn watched_columns_stay_aligned_and_an_empty_list_gets_its_headings_later() {
+        let rows: [(&[[&str; 3]], &str); 5] = [
+            (&[], "no nodes\n"),
+            (&[["edge-1", "1s", "2"]], "NAME     AGE\nedge-1   1s\n"),
+            (&[["a", "2s", "2"]], "a        2s\nedge-1   1s\n"),
+            (
+                &[["edge-1000", "2s", "2"]],
+                "edge-1000   2s\na           2s\n",
+            ),
+            (&[["b", "2s", "2"]], "b           2s\nedge-1000   2s\n"),
+        ];
+        let mut seen = Seen::default();
+        let list = ListArgs {
+            output: None,
+            watch: true,
+        };
+        for (number, (rows, expected)) in rows.into_iter().enumerate() {
+            let text = match number {
+                0 => seen.whole(&listing(rows), &list),
+                _ => seen.changes(&listing(rows), None),
+            };
+            assert_eq!(text.unwrap(), expected);
         }
     }
 }

@@ -27,28 +27,49 @@ impl Table {
     pub(super) fn row(&mut self, cells: Vec<String>) {
         self.0.push(cells);
     }
+
+    /// Returns the text. No column is narrower than in `widths`, which grow with the cells: a watched table stays aligned.
+    pub(super) fn align(&self, widths: &mut Vec<usize>) -> String {
+        for row in &self.0 {
+            widths.resize(widths.len().max(row.len()), 0);
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        let mut text = String::new();
+        for row in &self.0 {
+            let cells = widths.iter().zip(row);
+            let line: String = cells
+                .map(|(width, cell)| format!("{cell:<pad$}", pad = width + GAP))
+                .collect();
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = |column: usize| {
-            self.0
-                .iter()
-                .filter_map(|row| row.get(column))
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        for row in &self.0 {
-            let mut line = String::new();
-            for (column, cell) in row.iter().enumerate() {
-                let pad = width(column) + GAP;
-                line.push_str(&format!("{cell:<pad$}"));
-            }
-            writeln!(f, "{}", line.trim_end())?;
-        }
-        Ok(())
+        f.write_str(&self.align(&mut Vec::new()))
     }
+}
+
+/// Breaks a text at spaces into lines of at most `width` characters; a longer word has a line of its own.
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 /// Returns how long ago something was, in one unit.
@@ -59,5 +80,42 @@ pub(super) fn age(since: Timestamp, now: Timestamp) -> String {
         120..7200 => format!("{}m", seconds / 60),
         7200..172_800 => format!("{}h", seconds / 3600),
         _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_rows_stay_below_the_first_ones() {
+        let mut widths = Vec::new();
+        let mut first = Table::new(&["NAME", "STATUS"]);
+        first.row(vec!["edge-1".to_owned(), "Ready".to_owned()]);
+        assert_eq!(
+            first.align(&mut widths),
+            "NAME     STATUS\nedge-1   Ready\n"
+        );
+        for (name, expected) in [
+            ("a", "a        Ready\n"),
+            ("edge-100", "edge-100   Ready\n"),
+            ("b", "b          Ready\n"),
+        ] {
+            let mut next = Table::without_head();
+            next.row(vec![name.to_owned(), "Ready".to_owned()]);
+            assert_eq!(next.align(&mut widths), expected);
+        }
+    }
+
+    #[test]
+    fn long_texts_are_broken_at_spaces() {
+        for (text, expected) in [
+            ("", &[""][..]),
+            ("one two", &["one two"]),
+            ("one two, three", &["one two,", "three"]),
+            ("/a/very/long/path, b", &["/a/very/long/path,", "b"]),
+        ] {
+            assert_eq!(wrap(text, 8), expected, "{text}");
+        }
     }
 }

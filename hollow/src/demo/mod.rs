@@ -77,9 +77,9 @@ impl Steps<'_> {
 
         let inside = inside::look(&self, &running).await?;
         (self.progress)(&format!(
-            "pod {name} sees its ConfigMap and its Secret, as environment and as files{}",
+            "pod {name} has its configuration{}",
             if self.connected.is_some() {
-                ", by kubectl exec; its log is there"
+                "; kubectl exec and logs work"
             } else {
                 ""
             }
