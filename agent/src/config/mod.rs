@@ -232,7 +232,7 @@ fn read_limited(path: &Path) -> Result<String, Error> {
         source,
     };
     let mut text = String::new();
-    let file = fs::File::open(path).map_err(read)?;
+    let file = limits::open_regular_file(path, fs::OpenOptions::new().read(true)).map_err(read)?;
     let size = file.take(MAX_BYTES + 1).read_to_string(&mut text);
     // a large file is refused as such, even if it was cut inside a character
     match size {

@@ -4,7 +4,7 @@
 //! Only the API server may call it: with a client certificate of the given CA (kubelets have `--client-ca-file` for that) and one of the
 //! given names. Nodes' certificates are never accepted.
 
-use std::{fs, io, path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
 use kubeapi::{Body, Identity, NodeAnswer, NodeIo, NodeRequest, NodeStreams, serve::Handler};
+use limits::read_regular_file;
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tracing::debug;
@@ -24,6 +25,8 @@ use crate::pki::ServerIdentity;
 
 /// The header in which an API server names the path of the original request.
 const FORWARDED_URI: &str = "x-forwarded-uri";
+/// The largest file with the CA's certificates, in bytes.
+const MAX_CA_BYTES: u64 = 1024 * 1024;
 /// The group with all rights.
 const MASTERS: &str = "system:masters";
 
@@ -65,9 +68,11 @@ pub(crate) fn tls(
     identity: &ServerIdentity,
 ) -> Result<ServerConfig, ClientCaError> {
     let path = || options.client_ca.clone();
-    let text = fs::read(&options.client_ca).map_err(|source| ClientCaError::File {
-        path: path(),
-        source,
+    let text = read_regular_file(&options.client_ca, MAX_CA_BYTES).map_err(|source| {
+        ClientCaError::File {
+            path: path(),
+            source,
+        }
     })?;
     let bad = |why: String| ClientCaError::Certificate { path: path(), why };
     let mut roots = RootCertStore::empty();

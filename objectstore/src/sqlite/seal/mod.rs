@@ -100,6 +100,15 @@ struct NamedKey {
     key: LessSafeKey,
 }
 
+/// Opens a key file. A pipe without a writer would hold up the program.
+fn open_regular(path: &Path) -> io::Result<fs::File> {
+    if fs::metadata(path)?.is_file() {
+        return fs::File::open(path);
+    }
+    let why = "it is not a regular file";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
 impl Seal {
     /// Reads the keys in the file at `path`, for these collections.
     ///
@@ -110,7 +119,7 @@ impl Seal {
             path: path.to_owned(),
             source,
         };
-        let file = fs::File::open(path).map_err(read)?;
+        let file = open_regular(path).map_err(read)?;
         if file.metadata().map_err(read)?.permissions().mode() & 0o077 != 0 {
             return Err(SealError::Open(path.to_owned()));
         }
@@ -169,7 +178,7 @@ impl Seal {
             path: path.to_owned(),
             source,
         };
-        let old = match fs::File::open(path) {
+        let old = match open_regular(path) {
             Ok(file) => io::read_to_string(file.take(MAX_FILE)).map_err(read)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(read(error)),
