@@ -13,6 +13,7 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
+use kubeapi::{LenientObject, keep_decoded};
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -60,7 +61,8 @@ async fn ensure(client: &Client) -> Result<(), kube::Error> {
             served.insert(name, (group.name.clone(), version.version));
         }
     }
-    for known in api.list(&ListParams::default()).await? {
+    let all = Api::<LenientObject<APIService>>::all(client.clone());
+    for known in keep_decoded(all.list(&ListParams::default()).await?) {
         let name = known.name_any();
         let is_local = known
             .spec

@@ -33,6 +33,8 @@ pub mod rules;
 pub mod scheduler;
 mod shared_read;
 pub mod sync;
+#[cfg(test)]
+mod undecodable_tests;
 mod volume_binder;
 mod volume_protection;
 pub(crate) mod volume_provisioner;

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use kube::{
     Api, Client, ResourceExt,
     api::{ObjectMeta, PostParams},
+    core::PartialObjectMeta,
     runtime::{
         controller::{Action, Controller},
         reflector::ObjectRef,
@@ -80,17 +81,17 @@ pub struct NamespaceDefaults {
 pub async fn run(client: Client, defaults: NamespaceDefaults, shutdown: CancellationToken) {
     let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut controller = Controller::new(
-        Api::<Namespace>::all(client.clone()),
+        Api::<PartialObjectMeta<Namespace>>::all(client.clone()),
         watcher::Config::default(),
     )
     .watches(
-        Api::<ServiceAccount>::all(client.clone()),
+        Api::<PartialObjectMeta<ServiceAccount>>::all(client.clone()),
         named(DEFAULT_ACCOUNT),
         |account| namespace_of(&account),
     );
     if defaults.root_ca.is_some() {
         controller = controller.watches(
-            Api::<ConfigMap>::all(client.clone()),
+            Api::<PartialObjectMeta<ConfigMap>>::all(client.clone()),
             named(ROOT_CA),
             |map| namespace_of(&map),
         );
@@ -108,12 +109,12 @@ pub async fn run(client: Client, defaults: NamespaceDefaults, shutdown: Cancella
 }
 
 /// Returns the namespace to reconcile when this object is deleted or changed.
-fn namespace_of<K: kube::Resource>(object: &K) -> Option<ObjectRef<Namespace>> {
+fn namespace_of<K: kube::Resource>(object: &K) -> Option<ObjectRef<PartialObjectMeta<Namespace>>> {
     object.meta().namespace.as_deref().map(ObjectRef::new)
 }
 
 async fn reconcile(
-    namespace: Arc<Namespace>,
+    namespace: Arc<PartialObjectMeta<Namespace>>,
     context: Arc<(Client, NamespaceDefaults)>,
 ) -> Result<Action, kube::Error> {
     if namespace.metadata.deletion_timestamp.is_some() {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kube::{Api, Client, api::ListParams};
+use kubeapi::{LenientObject, keep_decoded};
 use wire::names::is_path_component;
 
 use crate::{
@@ -57,11 +58,11 @@ pub(super) async fn service_variables(
         if !links {
             return Vec::new();
         }
-        let services = Api::<Service>::namespaced(services.clone(), namespace);
+        let services = Api::<LenientObject<Service>>::namespaced(services.clone(), namespace);
         services
             .list(&ListParams::default())
             .await
-            .map(|list| list.items)
+            .map(keep_decoded)
             .unwrap_or_default()
     };
     let (mut all, kubernetes_service) = futures::join!(all, kubernetes_service(client, services));

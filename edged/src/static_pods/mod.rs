@@ -22,7 +22,7 @@ use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, PostParams, Preconditions},
 };
-
+use kubeapi::LenientObject;
 use tokio::sync::Notify;
 
 use self::{
@@ -103,13 +103,17 @@ async fn sync(
     let mut files = read
         .map_err(|error| error.to_string())?
         .map_err(|error| error.to_string())?;
-    let all = Api::<Pod>::all(deps.client.clone());
+    let all = Api::<LenientObject<Pod>>::all(deps.client.clone());
     let own = ListParams::default().fields(&format!("spec.nodeName={}", deps.node_name));
-    let stored = all
-        .list(&own)
-        .await
-        .map_err(|error| api_message(&error))?
-        .items;
+    let stored = all.list(&own).await.map_err(|error| api_message(&error))?;
+    // of one that cannot be decoded, the name is taken
+    let named = |pod: LenientObject<Pod>| {
+        pod.into_decoded().unwrap_or_else(|error| Pod {
+            metadata: error.metadata,
+            ..Pod::default()
+        })
+    };
+    let stored: Vec<_> = stored.into_iter().map(named).collect();
     let mut conflicting = Vec::new();
     for change in changes(&files, &stored) {
         match change {

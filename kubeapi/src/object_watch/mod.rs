@@ -30,6 +30,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use self::undecodable::Undecodable;
+pub(crate) use self::undecodable::without_values;
 
 /// The pause before everything is listed again when an object was deleted that could not be decoded.
 const RELIST_DELAY: Duration = Duration::from_secs(5);
@@ -215,14 +216,14 @@ where
 
 /// An object as it came, of which only that much is read that a watch can go on.
 #[derive(Clone, Debug)]
-struct Untyped {
-    metadata: ObjectMeta,
+pub(crate) struct Untyped {
+    pub(crate) metadata: ObjectMeta,
     json: Box<RawValue>,
 }
 
 impl Untyped {
     /// In a function of its own that calls one of serde_json's alone: it is compiled for each type.
-    fn decode<K: DeserializeOwned>(&self) -> serde_json::Result<K> {
+    pub(crate) fn decode<K: DeserializeOwned>(&self) -> serde_json::Result<K> {
         serde_json::from_str(self.json.get())
     }
 }

@@ -70,7 +70,7 @@ fn key(meta: &ObjectMeta) -> Key {
 }
 
 /// Returns the text of an error of serde without the value of a field, which may be a secret.
-fn without_values(kind: &str, error: &serde_json::Error) -> String {
+pub(crate) fn without_values(kind: &str, error: &serde_json::Error) -> String {
     let text = error.to_string();
     if kind == "Secret" {
         return format!("wrong type of a field at column {}", error.column());

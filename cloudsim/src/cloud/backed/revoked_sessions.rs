@@ -11,6 +11,7 @@ use kube::{
     Api, Client,
     runtime::{WatchStreamExt, watcher},
 };
+use kubeapi::LenientObject;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -32,7 +33,7 @@ pub(super) async fn run(
 }
 
 async fn watch(client: Client, certificates: NodeCertificates, sessions: Sessions) {
-    let records = Api::<ConfigMap>::namespaced(client, NAMESPACE);
+    let records = Api::<LenientObject<ConfigMap>>::namespaced(client, NAMESPACE);
     let config =
         watcher::Config::default().labels(&format!("{RECORDS_LABEL}={}", NodeCertificates::KIND));
     let mut events = pin!(
@@ -41,8 +42,8 @@ async fn watch(client: Client, certificates: NodeCertificates, sessions: Session
             .applied_objects()
     );
     while let Some(event) = events.next().await {
-        let map = match event {
-            Ok(map) => map,
+        let record = match event {
+            Ok(record) => record,
             Err(error) => {
                 warn!(
                     error = &error as &dyn std::error::Error,
@@ -50,6 +51,9 @@ async fn watch(client: Client, certificates: NodeCertificates, sessions: Session
                 );
                 continue;
             }
+        };
+        let Some(map) = record.decoded_or_logged() else {
+            continue;
         };
         let Some(node) = map.data.as_ref().and_then(|data| data.get("name")) else {
             continue;

@@ -5,6 +5,7 @@ use k8s_openapi::api::{
     core::v1::{Node, Service},
 };
 use kube::{Api, Client, ResourceExt, api::ListParams};
+use kubeapi::LenientObject;
 
 use super::approval::{self, Decision, NodeNames, ReservedNames, SIGNER};
 use crate::sessions::Sessions;
@@ -73,15 +74,23 @@ impl Approver {
         &self,
         client: &Client,
     ) -> Result<ReservedNames, kube::Error> {
-        let services = Api::<Service>::all(client.clone())
+        let services = Api::<LenientObject<Service>>::all(client.clone())
             .list(&ListParams::default())
             .await?;
+        // of one that cannot be decoded, the name is reserved, too
+        let named = |service: LenientObject<Service>| {
+            service.into_decoded().unwrap_or_else(|error| Service {
+                metadata: error.metadata,
+                ..Service::default()
+            })
+        };
+        let services: Vec<_> = services.into_iter().map(named).collect();
         let nodes = Api::<Node>::all(client.clone())
             .list_metadata(&ListParams::default())
             .await?;
         Ok(ReservedNames::new(
             &self.cloud,
-            &services.items,
+            &services,
             nodes.iter().map(ResourceExt::name_any),
         ))
     }

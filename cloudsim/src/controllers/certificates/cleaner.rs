@@ -8,6 +8,7 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, Preconditions},
 };
+use kubeapi::{LenientObject, keep_decoded};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -42,13 +43,9 @@ pub async fn run(client: Client, stop: CancellationToken) {
 
 /// Deletes requests that are too old at `now`.
 pub(super) async fn clean(client: &Client, now: Timestamp) -> Result<(), kube::Error> {
-    let api = Api::<CertificateSigningRequest>::all(client.clone());
-    for request in api
-        .list(&ListParams::default())
-        .await?
-        .iter()
-        .filter(|request| is_over(request, now))
-    {
+    let api = Api::<LenientObject<CertificateSigningRequest>>::all(client.clone());
+    let requests = keep_decoded(api.list(&ListParams::default()).await?);
+    for request in requests.iter().filter(|request| is_over(request, now)) {
         let preconditions = Preconditions {
             uid: request.uid(),
             resource_version: request.resource_version(),

@@ -25,6 +25,7 @@ use kube::{
         watcher,
     },
 };
+use kubeapi::LenientObject;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -61,7 +62,7 @@ pub struct Signer {
 /// Runs until `shutdown`.
 pub async fn run(client: Client, signer: Signer, shutdown: CancellationToken) {
     Controller::new(
-        Api::<CertificateSigningRequest>::all(client.clone()),
+        Api::<LenientObject<CertificateSigningRequest>>::all(client.clone()),
         watcher::Config::default(),
     )
     .run(
@@ -76,16 +77,19 @@ pub async fn run(client: Client, signer: Signer, shutdown: CancellationToken) {
 }
 
 async fn reconcile(
-    request: Arc<CertificateSigningRequest>,
+    request: Arc<LenientObject<CertificateSigningRequest>>,
     context: Arc<(Client, Signer)>,
 ) -> Result<Action, kube::Error> {
+    let Some(request) = request.decoded_or_logged() else {
+        return Ok(Action::await_change());
+    };
     let (client, signer) = &*context;
     let api = Api::<CertificateSigningRequest>::all(client.clone());
     let name = request.name_any();
     if request.spec.signer_name != SIGNER || request.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    match RequestPhase::of(&request) {
+    match RequestPhase::of(request) {
         RequestPhase::Pending if signer.approves => {
             let condition = match signer.approver.decide(client, &request.spec).await? {
                 Decision::Approve => approved_condition(),
@@ -104,13 +108,13 @@ async fn reconcile(
         }
         RequestPhase::Approved if signer.signs => {
             let reserved = signer.approver.reserved_names(client).await?;
-            let status = match sign(&request, signer, &reserved) {
+            let status = match sign(request, signer, &reserved) {
                 Ok(pem) => {
                     info!(request = name, "serving certificate of a node issued");
                     json!({"certificate": ByteString(pem.into_bytes())})
                 }
                 Err(why) => {
-                    let mut conditions = conditions(&request).to_vec();
+                    let mut conditions = conditions(request).to_vec();
                     conditions.push(condition("Failed", "SignerValidationFailure", &why));
                     json!({"conditions": conditions})
                 }

@@ -8,6 +8,7 @@ use kube::{
     Api, ResourceExt,
     api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
+use kubeapi::{LenientObject, keep_decoded};
 use rustls_pki_types::{CertificateSigningRequestDer, pem::PemObject};
 use serde_json::{Value, json};
 use wire::{Answer, ObjectResp, enroll::node_of_request};
@@ -57,12 +58,9 @@ impl Edge {
                 if !is_for_itself(node, &new.spec) {
                     return Ok(forbidden());
                 }
-                let own = api
-                    .list(&ListParams::default())
-                    .await?
-                    .iter()
-                    .filter(|found| is_own(found))
-                    .count();
+                let all = Api::<LenientObject<CertificateSigningRequest>>::all(self.client.clone());
+                let all = keep_decoded(all.list(&ListParams::default()).await?);
+                let own = all.iter().filter(|found| is_own(found)).count();
                 if own >= MAX_REQUESTS_PER_NODE {
                     let why = format!(
                         "node {node} has {own} certificate requests; they are deleted an hour after they are answered"

@@ -14,6 +14,7 @@ use kube::{
         watcher,
     },
 };
+use kubeapi::LenientObject;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +34,7 @@ const EMPTY_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Runs until `shutdown`.
 pub(crate) async fn run(client: Client, shutdown: CancellationToken) {
     Controller::new(
-        Api::<Namespace>::all(client.clone()),
+        Api::<LenientObject<Namespace>>::all(client.clone()),
         watcher::Config::default(),
     )
     .run(
@@ -47,7 +48,13 @@ pub(crate) async fn run(client: Client, shutdown: CancellationToken) {
     .await;
 }
 
-async fn reconcile(namespace: Arc<Namespace>, client: Arc<Client>) -> Result<Action, kube::Error> {
+async fn reconcile(
+    namespace: Arc<LenientObject<Namespace>>,
+    client: Arc<Client>,
+) -> Result<Action, kube::Error> {
+    let Some(namespace) = namespace.decoded_or_logged() else {
+        return Ok(Action::await_change());
+    };
     let finalizers = namespace
         .spec
         .as_ref()
@@ -59,7 +66,7 @@ async fn reconcile(namespace: Arc<Namespace>, client: Arc<Client>) -> Result<Act
         return Ok(Action::await_change());
     }
     let found = empty(&namespace.name_any(), &client).await;
-    let Some(namespace) = report(&namespace, &found, &client).await? else {
+    let Some(namespace) = report(namespace, &found, &client).await? else {
         return Ok(Action::await_change());
     };
     if !found.is_empty() {

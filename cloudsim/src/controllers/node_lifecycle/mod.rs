@@ -17,12 +17,14 @@ use k8s_openapi::api::{
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams},
+    core::PartialObjectMeta,
     runtime::{
         controller::{Action, Controller},
         reflector::{ObjectRef, Store},
         watcher,
     },
 };
+use kubeapi::LenientObject;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -51,7 +53,7 @@ struct Context {
     events: Recorder,
     grace: Duration,
     started: jiff::Timestamp,
-    nodes: Store<Node>,
+    nodes: Store<LenientObject<Node>>,
     seen: Mutex<Heartbeats>,
     /// Nodes that stopped being ready, and whose pods are not all marked yet.
     failed: Mutex<HashSet<String>>,
@@ -59,8 +61,11 @@ struct Context {
 
 /// Runs until `shutdown`. `grace` is the longest age of the last renewal.
 pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: CancellationToken) {
-    let leases = Api::<Lease>::namespaced(client.clone(), LEASES);
-    let controller = Controller::new(Api::<Node>::all(client.clone()), watcher::Config::default());
+    let leases = Api::<PartialObjectMeta<Lease>>::namespaced(client.clone(), LEASES);
+    let controller = Controller::new(
+        Api::<LenientObject<Node>>::all(client.clone()),
+        watcher::Config::default(),
+    );
     let context = Arc::new(Context {
         client,
         events,
@@ -72,7 +77,7 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
     });
     controller
         .watches(leases, watcher::Config::default(), |lease| {
-            [ObjectRef::<Node>::new(&lease.name_any())]
+            [ObjectRef::<LenientObject<Node>>::new(&lease.name_any())]
         })
         .run(
             reconcile,
@@ -85,7 +90,13 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
         .await;
 }
 
-async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kube::Error> {
+async fn reconcile(
+    node: Arc<LenientObject<Node>>,
+    context: Arc<Context>,
+) -> Result<Action, kube::Error> {
+    let Some(node) = node.decoded_or_logged() else {
+        return Ok(Action::await_change());
+    };
     let name = node.name_any();
     let lease = Api::<Lease>::namespaced(context.client.clone(), LEASES)
         .get_opt(&name)
@@ -94,10 +105,10 @@ async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kub
         left,
         is_new,
         has_failed,
-    } = observe(&node, lease.as_ref(), &context);
+    } = observe(node, lease.as_ref(), &context);
     let record = |reason, what: String| {
         context.events.record(
-            &*node,
+            node,
             NewEvent::normal(Component::Node, reason, format!("Node {name} {what}")),
         );
     };
@@ -111,17 +122,17 @@ async fn reconcile(node: Arc<Node>, context: Arc<Context>) -> Result<Action, kub
         record("NodeNotReady", "status is now: NodeNotReady".to_owned());
         context.failed.lock().insert(name.clone());
     }
-    mark_pods(&node, &context).await?;
+    mark_pods(node, &context).await?;
     let now = jiff::Timestamp::now();
-    let is_unknown = ready(&node).is_some_and(|condition| condition.status == "Unknown");
+    let is_unknown = ready(node).is_some_and(|condition| condition.status == "Unknown");
     if left.is_none() && !is_unknown {
         info!(node = %name, "node not ready: its lease has expired");
         // this change leads here again, for the taints
-        mark_unknown(&node, &context.client, now).await?;
+        mark_unknown(node, &context.client, now).await?;
         return Ok(Action::await_change());
     }
-    if let Some(taints) = taints::due(&node, now) {
-        set_taints(&node, &context.client, &taints).await?;
+    if let Some(taints) = taints::due(node, now) {
+        set_taints(node, &context.client, &taints).await?;
     }
     Ok(left.map_or_else(Action::await_change, Action::requeue))
 }

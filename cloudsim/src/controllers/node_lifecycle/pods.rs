@@ -7,6 +7,7 @@ use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
+use kubeapi::{LenientObject, keep_decoded};
 use serde_json::json;
 
 use crate::controllers::{
@@ -24,7 +25,8 @@ pub(super) async fn mark_not_ready(
     events: &Recorder,
 ) -> Result<(), kube::Error> {
     let here = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    for pod in Api::<Pod>::all(client.clone()).list(&here).await? {
+    let pods = Api::<LenientObject<Pod>>::all(client.clone());
+    for pod in keep_decoded(pods.list(&here).await?) {
         let api = Api::<Pod>::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
         if mark(&api, pod.clone()).await? {
             events.record(
