@@ -236,12 +236,16 @@ async fn merge_kubeconfig(
     let Some(destination) = options.kubeconfig.clone() else {
         return Ok(None);
     };
-    let merged = tokio::task::spawn_blocking(move || destination.merge(&credentials)).await;
-    let mut entries = merged.map_err(StartError::Interrupted)??;
-    if options.data_dir.is_none() {
-        entries.make_temporary();
-    }
-    Ok(Some(entries))
+    let is_temporary = options.data_dir.is_none();
+    let merged = tokio::task::spawn_blocking(move || {
+        let mut entries = destination.merge(&credentials)?;
+        // also removed if nobody waits any more
+        if is_temporary {
+            entries.make_temporary();
+        }
+        Ok::<_, kubeconfig::KubeconfigError>(entries)
+    });
+    Ok(Some(merged.await.map_err(StartError::Interrupted)??))
 }
 
 /// The clients of controllers.

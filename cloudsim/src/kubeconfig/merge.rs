@@ -7,7 +7,11 @@ use std::{
 
 use serde_json::Value;
 
-use super::{KubeconfigError, document::Document, file};
+use super::{
+    KubeconfigError,
+    document::{Document, SECTIONS},
+    file,
+};
 
 /// Files in the order of precedence. Each is written only if it changed.
 #[derive(Debug)]
@@ -100,6 +104,22 @@ impl Files {
         {
             file.now.remove(section, name);
         }
+    }
+
+    /// Returns the files with nothing but entries of this name. A link is the user's.
+    pub(super) fn paths_with_only(&self, name: &str) -> Vec<PathBuf> {
+        let has_only = |file: &&ReadFile| {
+            let mut rest = file.now.clone();
+            SECTIONS
+                .iter()
+                .for_each(|section| rest.remove(section, name));
+            if rest.current() == Some(name) {
+                rest.set_current("");
+            }
+            rest != file.now && rest.is_empty() && !file.path.is_symlink()
+        };
+        let files = self.all.iter().filter(has_only);
+        files.map(|file| file.path.clone()).collect()
     }
 
     /// Makes a context the current one if none is, or in any case. Returns whether it is.

@@ -65,9 +65,14 @@ impl Destination {
         all
     }
 
-    /// Returns the directory of the file that gets new entries.
+    /// Returns the file that gets new entries.
+    pub fn default_file(&self) -> Option<&Path> {
+        merge::default_file(&self.files)
+    }
+
+    /// Returns its directory.
     pub fn directory(&self) -> Option<&Path> {
-        merge::default_file(&self.files)?.parent()
+        self.default_file()?.parent()
     }
 
     /// Checks that every file that exists is a kubeconfig, and that entries of this name are those of a cloud. Returns the file with its
@@ -103,12 +108,14 @@ impl Destination {
     /// A file is no kubeconfig, has other entries of this name, is locked, or cannot be written; then none was changed, unless
     /// the second of two could not be written.
     pub(crate) fn merge(&self, credentials: &Credentials) -> Result<Entries, KubeconfigError> {
-        let file = merge::default_file(&self.files).ok_or(KubeconfigError::NoFile)?;
+        let file = self.default_file().ok_or(KubeconfigError::NoFile)?;
         file::create_directory(file)?;
         let _locked = Locked::take(&self.files)?;
         let mut files = Files::read(&self.files)?;
         self.check_unused(&files)?;
         let entries = credentials.entries(&self.context);
+        // An earlier cloud of this name was killed, and could not remove what it had created.
+        let mut created = files.paths_with_only(&self.context);
         let file = files
             .path_of("contexts", &self.context)
             .unwrap_or(file)
@@ -121,7 +128,7 @@ impl Destination {
             .filter(|before| *before != self.context)
             .map(str::to_owned);
         let is_current = files.make_current(&self.context, self.make_current);
-        let created = files.write()?;
+        created.extend(files.write()?);
         Ok(Entries {
             destination: self.clone(),
             file,

@@ -225,6 +225,33 @@ fn new_file_is_for_its_owner_and_ends_with_a_cloud_that_keeps_nothing() {
 }
 
 #[test]
+fn file_of_a_killed_cloud_ends_with_the_next_one_unless_it_has_anything_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    fs::write(path("prod"), PROD).unwrap();
+    fs::write(path("empty"), "").unwrap();
+    fs::write(path("real"), "").unwrap();
+    symlink("real", path("link")).unwrap();
+    for name in ["new", "prod", "link"] {
+        let destination = Destination::from(path(name));
+        // as after `kill -9`
+        let mut killed = merge(&destination, "https://a").unwrap();
+        killed.make_temporary();
+        std::mem::forget(killed);
+        let mut next = merge(&destination, "https://b").unwrap();
+        next.make_temporary();
+        drop(next);
+    }
+    // one that was there, and had no entries
+    let mut only = merge(&Destination::from(path("empty")), "https://a").unwrap();
+    only.make_temporary();
+    drop(only);
+    assert_eq!(names(directory.path()), ["empty", "link", "prod", "real"]);
+    let prod: serde_json::Value = serde_saphyr::from_str(PROD).unwrap();
+    assert_eq!(without_ours(&path("prod")), prod);
+}
+
+#[test]
 fn entries_of_a_later_cloud_are_not_removed_with_the_earlier_one() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("config");
