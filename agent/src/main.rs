@@ -1,6 +1,7 @@
 //! `edge-agent`.
 
 use std::{
+    io::ErrorKind,
     panic::{set_hook, take_hook},
     process::{ExitCode, abort},
 };
@@ -17,8 +18,15 @@ fn main() -> ExitCode {
     let cli = Cli::parse_or_exit();
     match cli.print(&mut std::io::stdout().lock()) {
         Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
         // the reader has closed the pipe: there is nothing to report
-        Ok(true) | Err(_) => return ExitCode::SUCCESS,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
+        Err(error) => {
+            let error = anyhow::Error::new(error);
+            let error = error.context("cannot write to stdout; the output is incomplete");
+            agent::log::fatal("edge-agent", cli.log_format, &error);
+            return ExitCode::FAILURE;
+        }
     }
     agent::main(&cli)
 }

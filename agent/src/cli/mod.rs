@@ -348,7 +348,7 @@ impl Cli {
         } else {
             return Ok(false);
         }
-        Ok(true)
+        out.flush().map(|()| true)
     }
 }
 
