@@ -437,7 +437,7 @@ pub struct Up {
     pub kubeconfig: Option<PathBuf>,
 
     /// Name of the cluster, user and context in the kubeconfig
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_CONTEXT, help_heading = headings::API)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CONTEXT, value_parser = access::context, help_heading = headings::API)]
     pub context: String,
 
     /// Make this cloud the current context

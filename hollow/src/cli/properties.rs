@@ -1,5 +1,7 @@
 //! The options for properties of simulated nodes, named and written as the kubelet's.
 
+use std::{collections::BTreeMap, fmt};
+
 use agent::cli::{check_label_key, check_label_value, label, values};
 use anyhow::bail;
 use clap::Args;
@@ -28,6 +30,12 @@ pub struct NodeProperties {
     pub node_taints: Vec<NodeTaint>,
 }
 
+/// The least memory of a node, in bytes: with less, no pod fits beside what a node needs itself.
+const MIN_MEMORY: u64 = 128 << 20;
+
+/// The label with the name of a node, which tells nodes apart.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
 /// A taint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeTaint {
@@ -47,18 +55,64 @@ impl NodeTaint {
     }
 }
 
+impl fmt::Display for NodeTaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, value, effect } = self;
+        match value.as_str() {
+            "" => write!(f, "{key}:{effect}"),
+            value => write!(f, "{key}={value}:{effect}"),
+        }
+    }
+}
+
 impl NodeProperties {
-    /// Checks that there are nodes that have these properties.
+    /// Checks that there are nodes that have these properties, and that no property contradicts another.
     ///
     /// # Errors
     /// An option would have no effect.
     pub fn check(&self, nodes: usize) -> anyhow::Result<()> {
+        self.check_values()?;
         if nodes > 0 || *self == Self::default() {
             return Ok(());
         }
         bail!(
             "--node-cpu, --node-memory, --node-labels and --node-taints are for simulated nodes; add --nodes COUNT"
         );
+    }
+
+    /// Checks that pods can run on a node, and that no label or taint is given twice: one of two values would be ignored, and the API
+    /// refuses such a node.
+    fn check_values(&self) -> anyhow::Result<()> {
+        if let Some(bytes) = self.node_memory.filter(|bytes| *bytes < MIN_MEMORY) {
+            bail!(
+                "--node-memory is {bytes} bytes; a node has at least 128Mi, of which pods get what it does not reserve"
+            );
+        }
+        if self.node_labels.iter().any(|(key, _)| key == HOSTNAME) {
+            bail!(
+                "--node-labels has {HOSTNAME}, which is the name of each node and cannot be the same for all"
+            );
+        }
+        let mut labels = BTreeMap::new();
+        for (key, value) in &self.node_labels {
+            match labels.insert(key, value) {
+                Some(other) if other != value => {
+                    bail!("--node-labels has {key}={other} and {key}={value}; give one value")
+                }
+                _ => {}
+            }
+        }
+        let mut taints = BTreeMap::new();
+        for taint in &self.node_taints {
+            let (key, effect) = (&taint.key, &taint.effect);
+            match taints.insert((key, effect), taint) {
+                Some(other) if other != taint => bail!(
+                    "--node-taints has {other} and {taint}; a node has one taint of {key} with the effect {effect}"
+                ),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Returns the cores and the memory.
@@ -80,7 +134,14 @@ impl NodeProperties {
         }
         if !self.node_taints.is_empty() {
             let taint = |taint: &NodeTaint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
-            settings["tailoredKubeletConfig"] = json!({"registerWithTaints": self.node_taints.iter().map(taint).collect::<Vec<_>>()});
+            let mut taints: Vec<Value> = Vec::new();
+            for taint in self.node_taints.iter().map(taint) {
+                // The API refuses a repeated taint.
+                if !taints.contains(&taint) {
+                    taints.push(taint);
+                }
+            }
+            settings["tailoredKubeletConfig"] = json!({"registerWithTaints": taints});
         }
         if settings == json!({}) {
             Value::Null
@@ -158,6 +219,49 @@ mod tests {
         let none = up(&[]).unwrap();
         assert!(none.check(0).is_ok());
         assert_eq!(none.settings(), Value::Null);
+    }
+
+    #[test]
+    fn repeated_labels_and_taints_are_one_or_are_refused() {
+        let taints = |properties: &NodeProperties| {
+            properties.settings()["tailoredKubeletConfig"]["registerWithTaints"]
+                .as_array()
+                .map_or(0, Vec::len)
+        };
+        for (options, count) in [
+            (&["--node-taints=a=b:NoSchedule,a=b:NoExecute"][..], 2),
+            (&["--node-taints=a=b:NoSchedule,a=b:NoSchedule"], 1),
+            (
+                &["--node-taints=a:NoSchedule", "--node-taints=b:NoSchedule"],
+                2,
+            ),
+            (&["--node-labels=a=b,a=b,b=a"], 0),
+        ] {
+            let properties = up(options).unwrap();
+            assert!(properties.check(1).is_ok(), "{options:?}");
+            assert_eq!(taints(&properties), count, "{options:?}");
+        }
+        for (options, why) in [
+            (
+                &["--node-taints=a=b:NoSchedule,a=c:NoSchedule"][..],
+                "a=b:NoSchedule and a=c:NoSchedule",
+            ),
+            (
+                &["--node-taints=a:NoExecute", "--node-taints=a=c:NoExecute"],
+                "a:NoExecute and a=c:NoExecute",
+            ),
+            (&["--node-memory=1"], "at least 128Mi"),
+            (&["--node-memory=127Mi"], "at least 128Mi"),
+            (
+                &["--node-labels=kubernetes.io/hostname=a"],
+                "name of each node",
+            ),
+            (&["--node-labels=a=b,a=c"], "a=b and a=c"),
+            (&["--node-labels=a=b", "--node-labels=a="], "a=b and a="),
+        ] {
+            let refused = up(options).unwrap().check(1).unwrap_err().to_string();
+            assert!(refused.contains(why), "{options:?}: {refused}");
+        }
     }
 
     #[test]

@@ -10,16 +10,16 @@ use kube::{
     api::ListParams,
     config::{Kubeconfig, NamedContext},
 };
+use kubeapi::LenientObject;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
-use wire::text::count;
 
 use super::{
-    connect::{self, WRITTEN},
-    environment,
+    choice::{self, matching},
+    connect, environment,
     listing::{Column, Listing, Row, Rows, show},
     nodes::is_ready,
-    print_line,
+    output::print_line,
     running::{Records, RunningCloud},
     screen::Screen,
     table::age,
@@ -66,11 +66,6 @@ fn choose_clouds(access: &Access, records: &Records) -> anyhow::Result<Vec<Runni
     Ok(matching(access, records.list()?))
 }
 
-fn matching(access: &Access, mut clouds: Vec<RunningCloud>) -> Vec<RunningCloud> {
-    clouds.retain(|cloud| cloud.is_of(access.kubeconfig.as_deref(), access.context.as_deref()));
-    clouds
-}
-
 async fn listing(clouds: &[RunningCloud]) -> anyhow::Result<Listing> {
     let asked = clouds.iter().map(|cloud| async move {
         let asked = timeout(ANSWER_TIMEOUT, nodes(cloud)).await;
@@ -90,6 +85,7 @@ async fn listing(clouds: &[RunningCloud]) -> anyhow::Result<Listing> {
             if_empty: NONE,
         }],
         notes: Vec::new(),
+        warnings: Vec::new(),
     })
 }
 
@@ -114,9 +110,12 @@ async fn nodes(cloud: &RunningCloud) -> Health {
     let Ok(client) = connect::connect(&access).await else {
         return Health::Silent;
     };
-    match Api::<Node>::all(client).list(&ListParams::default()).await {
+    let nodes = Api::<LenientObject<Node>>::all(client);
+    match nodes.list(&ListParams::default()).await {
         Ok(nodes) => Health::Nodes(
-            nodes.iter().filter(|node| is_ready(node)).count(),
+            (nodes.iter().filter_map(|node| node.as_decoded().ok()))
+                .filter(|node| is_ready(node))
+                .count(),
             nodes.items.len(),
         ),
         Err(_) => Health::Silent,
@@ -128,6 +127,11 @@ fn row(cloud: &RunningCloud, health: Health, now: Timestamp) -> Row {
         Health::Nodes(ready, all) => ("Ready", format!("{ready}/{all}")),
         Health::Cluster => ("Running", "-".to_owned()),
         Health::Silent => ("NotResponding", "-".to_owned()),
+    };
+    let status = if cloud.is_starting {
+        "Starting"
+    } else {
+        status
     };
     let path = |path: &Option<PathBuf>, missing: &str| {
         path.as_ref()
@@ -147,7 +151,7 @@ fn row(cloud: &RunningCloud, health: Health, now: Timestamp) -> Row {
             cloud.name().to_owned(),
             status.to_owned(),
             nodes,
-            cloud.api.clone(),
+            cloud.api.clone().unwrap_or_else(|| "-".to_owned()),
             pid.to_string(),
             age(cloud.since, now),
             path(&cloud.data_dir, "in memory"),
@@ -172,8 +176,7 @@ pub(super) async fn down(
         );
     }
     if !is_all {
-        let chosen = only(access, clouds, ", or stop all with --all")?;
-        clouds = chosen.into_iter().collect();
+        clouds = choose_one(access, clouds)?.into_iter().collect();
     }
     if clouds.is_empty() {
         print_line("no cloud is running; nothing to stop");
@@ -197,66 +200,32 @@ pub(super) async fn down(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the only cloud, or that of the environment's kubeconfig.
-///
-/// # Errors
-/// There are several.
-fn only(
-    access: &Access,
-    mut clouds: Vec<RunningCloud>,
-    cure: &str,
-) -> anyhow::Result<Option<RunningCloud>> {
-    if clouds.len() <= 1 {
-        return Ok(clouds.pop());
+/// Returns the only cloud, or that of the files of `$KUBECONFIG` or of the current directory.
+fn choose_one(access: &Access, clouds: Vec<RunningCloud>) -> anyhow::Result<Option<RunningCloud>> {
+    let variable = environment::split_paths(std::env::var_os("KUBECONFIG"));
+    if clouds.len() > 1
+        && access.kubeconfig.is_none()
+        && let [cloud] = choice::in_files(&clouds, &variable).as_slice()
+    {
+        return Ok(Some(cloud.clone()));
     }
-    if access.kubeconfig.is_none() {
-        let mut files = environment::split_paths(std::env::var_os("KUBECONFIG"));
-        if files.is_empty() {
-            files.push(WRITTEN.into());
-        }
-        let mut here = clouds
-            .iter()
-            .filter(|cloud| files.iter().any(|file| cloud.is_of(Some(file), None)));
-        if let (Some(cloud), None) = (here.next(), here.next()) {
-            return Ok(Some(cloud.clone()));
-        }
-    }
-    let names = clouds.iter().map(|cloud| {
-        let file = cloud.kubeconfig.as_ref();
-        let file = file.map_or_else(String::new, |file| format!(" in {}", file.display()));
-        format!("{}{file}", cloud.name())
-    });
-    bail!(
-        "{} are running: {}; choose one with --kubeconfig and --context{cure}",
-        count(clouds.len(), "cloud"),
-        names.collect::<Vec<_>>().join(", "),
-    )
+    choice::only(clouds, ", or stop all with --all")
 }
 
 /// Prints a kubeconfig for one cloud alone, with its credentials.
-pub(super) fn kubeconfig(access: &Access, records: &Records) -> anyhow::Result<ExitCode> {
-    let running = match access {
-        Access {
-            kubeconfig: None, ..
-        } => only(access, choose_clouds(access, records)?, "")?,
-        // The file may be that of a cloud on another machine.
-        Access { .. } => None,
-    };
-    let access = match running {
-        Some(RunningCloud {
-            kubeconfig: None, ..
-        }) => {
-            bail!("a cloud in cluster mode has no kubeconfig of its own; use that of the cluster")
-        }
-        Some(cloud) => Access {
-            kubeconfig: cloud.kubeconfig,
-            context: cloud.context,
-        },
-        None => access.clone(),
-    };
+pub(super) fn kubeconfig(access: Access, records: &Records) -> anyhow::Result<ExitCode> {
+    let access = choice::choose(access, records)?;
     let read = match connect::read(&access) {
         Ok(read) => read,
-        Err(_) if access.kubeconfig.is_none() => bail!(NONE),
+        Err(_) if access.kubeconfig.is_none() => {
+            let is_in_cluster = |cloud: &RunningCloud| cloud.kubeconfig.is_none();
+            if records.list()?.iter().any(is_in_cluster) {
+                bail!(
+                    "a cloud in cluster mode has no kubeconfig of its own; use that of the cluster"
+                );
+            }
+            bail!(NONE)
+        }
         Err(error) => {
             let cure = "name another file with --kubeconfig";
             return Err(connect::unread(error, &connect::file(&access), cure));
@@ -304,9 +273,9 @@ fn minimal(read: Kubeconfig, context: Option<&str>) -> anyhow::Result<Kubeconfig
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::running::{
-        Process,
-        tests::{cloud, records},
+    use crate::commands::{
+        process::Process,
+        running::tests::{cloud, records},
     };
 
     fn access(kubeconfig: Option<&str>, context: Option<&str>) -> Access {
@@ -320,24 +289,23 @@ mod tests {
     fn one_of_several_clouds_must_be_chosen() {
         let own = Process::of(std::process::id()).unwrap();
         let two = || vec![cloud(own.clone(), "blue"), cloud(own.clone(), "green")];
-        let only = |access: &Access, clouds| only(access, clouds, ", or stop all with --all");
         let none = access(None, None);
-        assert!(only(&none, Vec::new()).unwrap().is_none());
-        let first = only(&none, vec![cloud(own.clone(), "blue")]).unwrap();
+        assert!(choose_one(&none, Vec::new()).unwrap().is_none());
+        let first = choose_one(&none, vec![cloud(own.clone(), "blue")]).unwrap();
         assert_eq!(first.unwrap().name(), "blue");
-        let refused = only(&access(Some("/nowhere/kubeconfig"), None), two()).unwrap_err();
+        let refused = choose_one(&access(Some("/nowhere/kubeconfig"), None), two()).unwrap_err();
         let refused = refused.to_string();
         for part in ["2 clouds", "blue", "green", "--context", "--all"] {
             assert!(refused.contains(part), "{part}: {refused}");
         }
     }
 
-    #[test]
-    fn options_select_clouds_by_file_and_context() {
+    #[tokio::test]
+    async fn options_select_clouds_by_file_and_context() {
         let directory = tempfile::tempdir().unwrap();
         let records = records(directory.path());
         let own = Process::of(std::process::id()).unwrap();
-        let _added = records.add(&cloud(own, "blue")).unwrap();
+        let _added = records.add(cloud(own, "blue")).await.unwrap();
         for (file, context, count) in [
             (None, None, 1),
             (None, Some("blue"), 1),

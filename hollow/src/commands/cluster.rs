@@ -4,7 +4,7 @@ use anyhow::Context;
 use cloudsim::ClusterOptions;
 use kube::{
     Config,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use uuid::Uuid;
 
@@ -29,12 +29,18 @@ pub(super) async fn options(args: &ClusterArgs) -> anyhow::Result<ClusterOptions
     })
 }
 
+/// Reads `~/.kube/config`.
+fn of_home() -> Result<Kubeconfig, KubeconfigError> {
+    let home = std::env::home_dir().ok_or(KubeconfigError::FindPath)?;
+    environment::read_file(&home.join(".kube/config"))
+}
+
 async fn of_context(args: &ClusterArgs) -> anyhow::Result<Config> {
     let read = match &args.cluster_kubeconfig {
-        Some(file) => Kubeconfig::read_from(file)
+        Some(file) => environment::read_file(file)
             .map_err(|error| unread(error, file, "name the cluster's with --cluster-kubeconfig")),
         None => environment::read()
-            .and_then(|read| read.map_or_else(Kubeconfig::read, Ok))
+            .and_then(|read| read.map_or_else(of_home, Ok))
             .context("there is no kubeconfig of a cluster at $KUBECONFIG or ~/.kube/config; name one with --cluster-kubeconfig"),
     }?;
     let known: Vec<String> = read

@@ -66,9 +66,9 @@ pub(super) async fn connect(access: &Access) -> anyhow::Result<Client> {
 /// Reads the kubeconfig of [`connect`].
 pub(super) fn read(access: &Access) -> Result<Kubeconfig, KubeconfigError> {
     match &access.kubeconfig {
-        Some(file) => Kubeconfig::read_from(file),
+        Some(file) => environment::read_file(file),
         None => match environment::read()? {
-            None => Kubeconfig::read_from(WRITTEN),
+            None => environment::read_file(Path::new(WRITTEN)),
             Some(read) => Ok(read),
         },
     }

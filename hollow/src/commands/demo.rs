@@ -9,7 +9,7 @@ use cloudsim::{
 };
 
 use super::{
-    Signals, connect, destination, directories, paste,
+    Nodes, Signals, connect, destination, directories, paste,
     screen::{Line, Screen},
     stop,
     table::{Table, wrap},
@@ -90,7 +90,7 @@ pub(super) async fn run(
             _ = cloud.wait_panicked() => {}
         }
     }
-    stop(Some(fleet), cloud, &mut signals).await?;
+    stop(Nodes::Temporary(fleet), cloud, &mut signals).await?;
     Ok(code)
 }
 

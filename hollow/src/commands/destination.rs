@@ -4,10 +4,7 @@ use std::{ffi::OsString, path::Path, time::Duration};
 
 use anyhow::bail;
 use cloudsim::kubeconfig::Destination;
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::{Client, Config, config::KubeConfigOptions};
 use tokio::time::timeout;
 
 use super::{connect::WRITTEN, environment};
@@ -53,7 +50,7 @@ pub(super) async fn check(destination: &Destination) -> anyhow::Result<()> {
 
 /// Returns the server of a context if it answers. A server with another CA on this port is another cloud and does not count.
 async fn answering(file: &Path, context: &str) -> Option<String> {
-    let read = Kubeconfig::read_from(file).ok()?;
+    let read = environment::read_file(file).ok()?;
     let options = KubeConfigOptions {
         context: Some(context.to_owned()),
         ..KubeConfigOptions::default()

@@ -13,7 +13,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
+use limits::open_regular_file;
 use nix::unistd::{dup2_stdout, setsid};
 use tokio::{
     io::AsyncReadExt,
@@ -21,11 +22,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{
-    Signals,
-    running::{Process, Records},
-    screen::Screen,
-};
+use super::{Signals, output, process::Process, running::Records, screen::Screen};
 use crate::cli::Up;
 
 /// The file of the log in the data directory.
@@ -43,6 +40,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Starts the cloud, and shows what it prints until it is ready.
 pub(super) async fn run(up: &Up, records: &Records) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
+    // Nothing else could find the cloud and stop it.
+    records.directory()?;
     let (path, log) = create_log(up, records)?;
     let earlier = log.metadata()?.len();
     let program = std::env::current_exe().context("cannot find this program's own file")?;
@@ -75,13 +74,16 @@ pub(super) async fn run(up: &Up, records: &Records) -> anyhow::Result<ExitCode> 
     let is_ready = records
         .list()?
         .iter()
-        .any(|cloud| Some(&cloud.process) == process.as_ref());
+        .any(|cloud| Some(&cloud.process) == process.as_ref() && !cloud.is_starting);
     if is_ready {
         return Ok(ExitCode::SUCCESS);
     }
     let ended = timeout(END_TIMEOUT, child.wait()).await;
-    ended.context("the cloud closed its output and continues to run")??;
+    let ended = ended.context("the cloud closed its output and continues to run")??;
     let cause = cause(&path, earlier)?;
+    if ended.success() {
+        bail!("the cloud was stopped before it was ready");
+    }
     let _ = std::io::stderr().lock().write_all(cause.as_bytes());
     Ok(ExitCode::FAILURE)
 }
@@ -108,12 +110,14 @@ fn create_log(up: &Up, records: &Records) -> anyhow::Result<(PathBuf, File)> {
             .directory()?
             .join(format!("{}.log", std::process::id())),
     };
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(&path)
-        .with_context(|| format!("cannot write the log {}", path.display()))?;
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(0o600);
+    let file = open_regular_file(&path, &options).with_context(|| {
+        format!(
+            "cannot write the log {}; remove it, or choose another directory",
+            path.display()
+        )
+    })?;
     Ok((path, file))
 }
 
@@ -124,17 +128,14 @@ async fn show(child: &mut Child) {
     };
     let (mut out, mut part) = (out.take(MAX_SCREEN_BYTES), [0; 4096]);
     while let Ok(count @ 1..) = out.read(&mut part).await {
-        let mut own = std::io::stdout().lock();
-        // A closed stdout does not end the cloud.
-        let _ = own
-            .write_all(part.get(..count).unwrap_or_default())
-            .and_then(|()| own.flush());
+        // A stdout that cannot be written does not end the cloud.
+        output::put_bytes(part.get(..count).unwrap_or_default());
     }
 }
 
 /// Returns the end of the log, without what `earlier` clouds wrote. A log in the directory of the records is removed: nobody would find it.
 fn cause(path: &Path, earlier: u64) -> anyhow::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = open_regular_file(path, OpenOptions::new().read(true))?;
     let end = file.metadata()?.len().saturating_sub(CAUSE_BYTES);
     file.seek(SeekFrom::Start(end.max(earlier)))?;
     let mut bytes = Vec::new();

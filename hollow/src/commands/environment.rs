@@ -7,6 +7,10 @@ use std::{
 
 use cloudsim::kubeconfig::Destination;
 use kube::config::{Kubeconfig, KubeconfigError};
+use limits::read_regular_file;
+
+/// The largest kubeconfig, in bytes.
+const MAX_KUBECONFIG_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Returns the merged kubeconfigs of `$KUBECONFIG`; `None` if it names no file.
 ///
@@ -23,7 +27,8 @@ pub(super) fn split_paths(value: Option<OsString>) -> Vec<PathBuf> {
         .unwrap_or_default()
 }
 
-fn merge(files: &[PathBuf]) -> Result<Option<Kubeconfig>, KubeconfigError> {
+/// Merges the files that exist; `None` if there is no file.
+pub(super) fn merge(files: &[PathBuf]) -> Result<Option<Kubeconfig>, KubeconfigError> {
     let Some(first) = files.first() else {
         return Ok(None);
     };
@@ -39,7 +44,13 @@ fn merge(files: &[PathBuf]) -> Result<Option<Kubeconfig>, KubeconfigError> {
 }
 
 /// Reads one file. A current context without a name is none, as kubectl writes it.
-fn read_file(file: &Path) -> Result<Kubeconfig, KubeconfigError> {
+///
+/// # Errors
+/// It is no kubeconfig, too large, or no regular file.
+pub(super) fn read_file(file: &Path) -> Result<Kubeconfig, KubeconfigError> {
+    // The library that reads it follows the paths in it, and has no limit.
+    read_regular_file(file, MAX_KUBECONFIG_BYTES)
+        .map_err(|error| KubeconfigError::ReadConfig(error, file.to_owned()))?;
     let mut read = Kubeconfig::read_from(file)?;
     read.current_context = read.current_context.filter(|current| !current.is_empty());
     Ok(read)

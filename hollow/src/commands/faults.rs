@@ -137,6 +137,7 @@ fn listing(active: Value) -> Listing {
         }],
         document: active,
         notes: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 
@@ -170,7 +171,7 @@ async fn restorable(cloud: &Remote, node: &str) -> anyhow::Result<()> {
 /// Fails for an unknown node: a mistyped name would be a fault that never takes effect.
 async fn check_known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
     let registered = Api::<Node>::all(cloud.client.clone())
-        .list(&ListParams::default())
+        .list_metadata(&ListParams::default())
         .await;
     let registered = registered.context("cannot list nodes")?;
     let mut names: Vec<String> = registered.iter().map(ResourceExt::name_any).collect();
@@ -282,6 +283,7 @@ fn catalogue(name: &str, columns: &'static [Column], rows: Vec<Row>) -> Listing 
             if_empty: "",
         }],
         notes: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 

@@ -24,7 +24,7 @@ use wire::text::count;
 
 use super::{Signals, directories, print_line, stop_fleet};
 use crate::{
-    cli::{Hollow, JoinArgs, NodeTaint},
+    cli::{Hollow, JoinArgs, NodeProperties, NodeTaint},
     fleet::{self, Endpoints, Fleet, HollowNode},
 };
 
@@ -41,6 +41,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 
 pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
+    let properties = properties(&options);
+    properties.check(usize::from(options.nodes))?;
     let mut signals = Signals::listen()?;
     let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
     directories::announce(options.data_dir.as_deref());
@@ -53,8 +55,8 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
         let token = token(&options.join.token_file).await?;
         let of_fleet = fleet::Options {
             prefix: options.prefix.clone(),
-            edged: settings(&options),
-            capacity: options.properties.capacity(),
+            edged: properties.settings(),
+            capacity: properties.capacity(),
             ..fleet::Options::new(usize::from(options.nodes), directory)
         };
         anyhow::Ok(Fleet::start(endpoints(&options.join), &token, &of_fleet).await?)
@@ -149,13 +151,13 @@ pub(super) async fn unreachable(join: &JoinArgs) -> String {
     closed.join("; ")
 }
 
-/// Returns the nodes' labels and taints. With `--tainted`, they have the one that keeps pods away that do not ask for edge nodes.
-fn settings(options: &Hollow) -> serde_json::Value {
+/// Returns the nodes' properties. With `--tainted`, they have the taint that keeps pods away that do not ask for edge nodes.
+fn properties(options: &Hollow) -> NodeProperties {
     let mut properties = options.properties.clone();
     if options.tainted {
         properties.node_taints.push(NodeTaint::edge());
     }
-    properties.settings()
+    properties
 }
 
 /// Waits until the node's agent ends. A node that was reset or deleted in the cloud joins again, with the token that the file has then.

@@ -1,15 +1,16 @@
 //! Prints lists as `kubectl get` does: a table, a wide one, names, or a document for programs; and then what changes.
 
 use std::{
-    collections::BTreeMap,
-    io::{ErrorKind, Write},
+    collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
 use serde_json::Value;
-use wire::text::printable_lines;
 
-use super::table::Table;
+use super::{
+    output::{self, warn},
+    table::Table,
+};
 use crate::cli::{ListArgs, ListFormat};
 
 /// How often a watched list is read.
@@ -82,6 +83,8 @@ pub(super) struct Listing {
     pub(super) tables: Vec<Rows>,
     /// Lines below the tables, for people.
     pub(super) notes: Vec<String>,
+    /// What is wrong with the list, on stderr. A watch prints each warning once.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Prints a list; with `--watch` also its changes, until stdout is closed.
@@ -91,27 +94,19 @@ pub(super) async fn show(
 ) -> anyhow::Result<()> {
     let first = read().await?;
     let mut seen = Seen::default();
-    if !write(&seen.whole(&first, list)?)? || !list.watch {
+    seen.warnings(&first).for_each(warn);
+    if !output::write(&seen.whole(&first, list)?)? || !list.watch {
         return Ok(());
     }
     seen.changes(&first, list.output)?;
     loop {
         tokio::time::sleep(WATCH_INTERVAL).await;
-        let changes = seen.changes(&read().await?, list.output)?;
-        if !changes.is_empty() && !write(&changes)? {
+        let now = read().await?;
+        seen.warnings(&now).for_each(warn);
+        let changes = seen.changes(&now, list.output)?;
+        if !changes.is_empty() && !output::write(&changes)? {
             return Ok(());
         }
-    }
-}
-
-/// Writes to stdout, and reports whether somebody still reads.
-fn write(text: &str) -> anyhow::Result<bool> {
-    let mut out = std::io::stdout().lock();
-    let text = printable_lines(text);
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -148,6 +143,7 @@ struct Seen {
     rows: BTreeMap<(usize, String), Row>,
     /// The widths of the columns of each table whose headings were printed.
     widths: BTreeMap<usize, Vec<usize>>,
+    warnings: BTreeSet<String>,
 }
 
 impl Seen {
@@ -187,6 +183,16 @@ impl Seen {
         let has_head = !self.widths.contains_key(&index);
         let widths = self.widths.entry(index).or_default();
         table_of(columns, rows, format, has_head).align(widths)
+    }
+
+    /// Returns the warnings that were not printed.
+    fn warnings<'a>(&mut self, listing: &'a Listing) -> impl Iterator<Item = &'a str> {
+        let printed = std::mem::replace(
+            &mut self.warnings,
+            listing.warnings.iter().cloned().collect(),
+        );
+        let warnings = listing.warnings.iter().map(String::as_str);
+        warnings.filter(move |warning| !printed.contains(*warning))
     }
 
     /// Returns the text of the rows that have changed, appeared or disappeared.
@@ -277,6 +283,7 @@ mod tests {
                 if_empty: "no nodes",
             }],
             notes: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -307,6 +314,21 @@ mod tests {
             .whole(&listing(&[]), &ListArgs::default())
             .unwrap();
         assert_eq!(empty, "no nodes\n");
+    }
+
+    #[test]
+    fn watch_prints_a_warning_once_while_it_lasts() {
+        let mut seen = Seen::default();
+        let rounds = [&["a"][..], &["a", "b"], &["b"], &["a"]];
+        let printed = rounds.map(|warnings| {
+            let list = Listing {
+                warnings: warnings.iter().map(|&text| text.to_owned()).collect(),
+                ..listing(&[])
+            };
+            let new: Vec<String> = seen.warnings(&list).map(str::to_owned).collect();
+            new.concat()
+        });
+        assert_eq!(printed, ["a", "b", "", "a"]);
     }
 
     #[test]

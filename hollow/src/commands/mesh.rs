@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
 use http::Method;
 use k8s_openapi::api::{
     core::v1::Service,
     discovery::v1::{Endpoint, EndpointSlice},
 };
-use kube::{Api, ResourceExt, api::ListParams};
+use kube::ResourceExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 use wire::relay;
 
 use super::{
     listing::{Column, Listing, Row, Rows, show},
+    objects,
     remote::Remote,
 };
 use crate::cli::{Access, ListArgs};
@@ -90,14 +90,10 @@ pub(super) async fn run(access: &Access, list: &ListArgs) -> anyhow::Result<()> 
 }
 
 async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
-    let all = ListParams::default();
-    let services = Api::<Service>::all(cloud.client.clone()).list(&all).await;
-    let services = services.context("cannot list Services")?;
-    let slices = Api::<EndpointSlice>::all(cloud.client.clone())
-        .list(&all)
-        .await;
-    let slices = slices.context("cannot list EndpointSlices")?;
-    let services = services_of(&services.items, &slices.items);
+    let mut warnings = Vec::new();
+    let services = objects::list::<Service>(&cloud.client, &mut warnings).await?;
+    let slices = objects::list::<EndpointSlice>(&cloud.client, &mut warnings).await?;
+    let services = services_of(&services, &slices);
     // A cloud with a cluster has no admin API: only its metrics show what its relay knows.
     let state = match cloud.is_a_cluster().await? {
         true => None,
@@ -113,6 +109,7 @@ async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
         document: document(&services, state.as_ref()),
         tables,
         notes,
+        warnings,
     })
 }
 

@@ -1,5 +1,6 @@
 //! The subcommands of `cloudsim`.
 
+mod choice;
 mod clouds;
 mod cluster;
 mod connect;
@@ -17,7 +18,10 @@ mod listing;
 mod mesh;
 mod node;
 mod nodes;
+mod objects;
+mod output;
 mod paste;
+mod process;
 mod ready_screen;
 mod remote;
 mod roles;
@@ -31,22 +35,24 @@ mod table;
 mod token;
 mod up;
 
-use std::{io::Write, panic::set_hook, process::ExitCode, time::Duration};
+use std::{panic::set_hook, process::ExitCode, time::Duration};
 
 use agent::{
     log::{self, LogFormat},
-    signals::{DrainError, Signals},
+    signals::Signals,
 };
 use anyhow::Context;
 use clap::CommandFactory;
 use cloudsim::Cloud;
-use serde::Serialize;
 use tokio::time::timeout;
-use wire::text::printable_lines;
 
-use self::{connect::explain, running::Records};
+use self::{
+    connect::explain,
+    output::{print, print_line, warn},
+    running::Records,
+};
 use crate::{
-    cli::{Access, Cli, Command, Output},
+    cli::{Access, Cli, Command},
     fleet::Fleet,
 };
 
@@ -74,12 +80,12 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         // The script is written to memory first, because the generator panics on a closed pipe.
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut Cli::command(), "cloudsim", &mut script);
-        let _ = std::io::stdout().write_all(&script);
-        return Ok(ExitCode::SUCCESS);
+        output::put(&String::from_utf8(script)?);
+        return output::check().map(|()| ExitCode::SUCCESS);
     }
     if matches!(cli.command, Command::Version) {
         print_line(&Cli::version());
-        return Ok(ExitCode::SUCCESS);
+        return output::check().map(|()| ExitCode::SUCCESS);
     }
     if let Err(error) = limits::raise_open_files() {
         tracing::warn!(%error, "cannot raise the limit of open files");
@@ -92,84 +98,117 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     let runtime = runtime.context("no threads could be started")?;
     let ended = runtime.block_on(async {
         tokio::spawn(log::report_left_out(throttle));
-        match cli.command {
-            Command::Up(options) => Box::pin(up::run(options)).await,
-            Command::Status { access, list } => {
-                clouds::status(&access, &list, &Records::of_user()).await
-            }
-            Command::Down { access, all } => clouds::down(&access, all, &Records::of_user()).await,
-            Command::Kubeconfig { access } => clouds::kubeconfig(&access, &Records::of_user()),
-            Command::Db(command) => db::run(&command).await,
-            Command::Token {
-                access,
-                output,
-                scope,
-            } => on_cloud(&access, token::run(&access, output, scope).await),
-            Command::Devices {
-                access,
-                list,
-                command,
-            } => on_cloud(&access, devices::run(&access, list, command).await),
-            Command::Nodes {
-                access,
-                list,
-                command,
-            } => on_cloud(&access, nodes::run(&access, list, command).await),
-            Command::Mesh { access, list } => on_cloud(&access, mesh::run(&access, &list).await),
-            Command::Rules {
-                access,
-                list,
-                command,
-            } => rules::run(&access, list, command)
-                .await
-                .map_err(explain(&access)),
-            Command::Faults {
-                access,
-                output,
-                command,
-            } => on_cloud(&access, faults::run(&access, output, command).await),
-            Command::Run(options) => run::run(options).await,
-            Command::Runtime { socket, root } => runtime::run(&socket, root)
-                .await
-                .map(|()| ExitCode::SUCCESS),
-            Command::Demo {
-                once,
-                manifests,
-                kubeconfig,
-            } => demo::run(once, manifests.as_deref(), kubeconfig.as_deref()).await,
-            Command::Hollow(options) => hollow::run(options).await.map(|()| ExitCode::SUCCESS),
-            Command::Selftest(options) => selftest::run(options).await,
-            Command::Roles { install_crds } => roles::run(install_crds).map(|()| ExitCode::SUCCESS),
-            Command::Completion { .. } | Command::Version => Ok(ExitCode::SUCCESS),
-        }
+        Box::pin(dispatch(cli.command)).await
     });
-    if ended
-        .as_ref()
-        .is_err_and(|error: &anyhow::Error| error.is::<DrainError>())
-    {
-        // The runtime's drop would wait for a blocked thread.
-        runtime.shutdown_background();
-    }
-    ended
+    // The runtime's drop would wait for every thread that still works for a node, or is blocked.
+    runtime.shutdown_timeout(RUNTIME_TIMEOUT);
+    let code = ended?;
+    output::check().map(|()| code)
 }
 
-/// Returns the exit code of a command for the cloud of a kubeconfig.
-fn on_cloud(access: &Access, ended: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
-    ended.map(|()| ExitCode::SUCCESS).map_err(explain(access))
+async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    let done = match command {
+        Command::Up(options) => return Box::pin(up::run(options)).await,
+        Command::Status { access, list } => {
+            return clouds::status(&access, &list, &Records::of_user()).await;
+        }
+        Command::Down { access, all } => {
+            return clouds::down(&access, all, &Records::of_user()).await;
+        }
+        Command::Kubeconfig { access } => {
+            return clouds::kubeconfig(access, &Records::of_user());
+        }
+        Command::Db(command) => return db::run(&command).await,
+        Command::Token {
+            access,
+            output,
+            scope,
+        } => on_cloud(access, async |cloud| token::run(cloud, output, scope).await).await,
+        Command::Devices {
+            access,
+            list,
+            command,
+        } => {
+            on_cloud(access, async |cloud| {
+                devices::run(cloud, list, command).await
+            })
+            .await
+        }
+        Command::Nodes {
+            access,
+            list,
+            command,
+        } => on_cloud(access, async |cloud| nodes::run(cloud, list, command).await).await,
+        Command::Mesh { access, list } => {
+            on_cloud(access, async |cloud| mesh::run(cloud, &list).await).await
+        }
+        Command::Rules {
+            access,
+            list,
+            command,
+        } => return on_cloud(access, async |cloud| rules::run(cloud, list, command).await).await,
+        Command::Faults {
+            access,
+            output,
+            command,
+        } => {
+            on_cloud(access, async |cloud| {
+                faults::run(cloud, output, command).await
+            })
+            .await
+        }
+        Command::Run(options) => return run::run(options).await,
+        Command::Runtime { socket, root } => runtime::run(&socket, root).await,
+        Command::Demo {
+            once,
+            manifests,
+            kubeconfig,
+        } => return demo::run(once, manifests.as_deref(), kubeconfig.as_deref()).await,
+        Command::Hollow(options) => hollow::run(options).await,
+        Command::Selftest(options) => return selftest::run(options).await,
+        Command::Roles { install_crds } => roles::run(install_crds),
+        Command::Completion { .. } | Command::Version => Ok(()),
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
+
+/// Runs a command for a running cloud.
+async fn on_cloud<T>(
+    access: Access,
+    run: impl AsyncFnOnce(&Access) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let access = choice::choose(access, &Records::of_user())?;
+    run(&access).await.map_err(explain(&access))
+}
+
+/// How long threads may continue after a command has ended.
+const RUNTIME_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How long the agents of this process may take to stop.
 const FLEET_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// Stops the nodes and the cloud.
-async fn stop(fleet: Option<Fleet>, cloud: Cloud, signals: &mut Signals) -> anyhow::Result<()> {
+async fn stop(fleet: Nodes, cloud: Cloud, signals: &mut Signals) -> anyhow::Result<()> {
     let stopping = async {
-        if let Some(fleet) = fleet {
-            stop_fleet(fleet).await;
+        match fleet {
+            Nodes::None => {}
+            // Nobody starts them again, so there is nothing to complete.
+            Nodes::Temporary(fleet) => drop(timeout(FLEET_TIMEOUT, fleet.kill()).await),
+            Nodes::Kept(fleet) => stop_fleet(fleet).await,
         }
         cloud.stop().await
     };
     Ok(signals.drain(stopping).await??)
+}
+
+/// The nodes beside a cloud.
+enum Nodes {
+    /// There are none.
+    None,
+    /// Their data ends with the process.
+    Temporary(Fleet),
+    /// They continue at the next start.
+    Kept(Fleet),
 }
 
 /// Returns the known name that was probably meant, in parentheses; nothing if none is near.
@@ -181,24 +220,4 @@ fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
 /// Stops the nodes. Agents that take longer than a moment end with the program, as in a power cut, which loses nothing.
 async fn stop_fleet(fleet: Fleet) {
     let _ = timeout(FLEET_TIMEOUT, fleet.stop()).await;
-}
-
-/// Prints a document for programs.
-fn print(output: Output, value: &impl Serialize) -> anyhow::Result<()> {
-    print_line(output.document(value)?.trim_end());
-    Ok(())
-}
-
-/// Prints a warning to stderr, so that programs read only the answer on stdout.
-fn warn(line: &str) {
-    let _ = writeln!(
-        std::io::stderr().lock(),
-        "warning: {}",
-        printable_lines(line)
-    );
-}
-
-/// Prints a line for people; a closed stdout is no error. Parts of it may come from nodes and devices, so it is cleaned.
-fn print_line(line: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{}", printable_lines(line));
 }

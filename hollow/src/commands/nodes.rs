@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
 use cloudsim::{
     CountedSessions, of_all_replicas,
     sessions::{Count, NodeSession, Transport},
@@ -10,13 +9,13 @@ use cloudsim::{
 use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::{Api, ResourceExt, api::ListParams};
+use kube::ResourceExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     listing::{Column, Listing, Row, Rows, show},
-    node,
+    node, objects,
     remote::Remote,
     table::age,
 };
@@ -62,10 +61,8 @@ async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
         sessions,
         is_complete,
     } = sessions(cloud).await?;
-    let nodes = Api::<Node>::all(cloud.client.clone())
-        .list(&ListParams::default())
-        .await;
-    let nodes = nodes.context("cannot list nodes")?;
+    let mut warnings = Vec::new();
+    let nodes = objects::list::<Node>(&cloud.client, &mut warnings).await?;
     let ready = nodes
         .iter()
         .map(|node| (node.name_any(), readiness(node)))
@@ -75,6 +72,7 @@ async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
         document: document(&ready, &sessions, is_complete),
         tables: vec![table(&ready, &sessions, is_complete, now)],
         notes: rivals(&sessions, now),
+        warnings,
     })
 }
 

@@ -2,16 +2,15 @@
 
 use std::{collections::BTreeMap, process::ExitCode};
 
-use anyhow::Context;
 use crds::rules::Rule;
 use http::Method;
-use kube::{Api, ResourceExt, api::ListParams};
+use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
     listing::{Column, Listing, Row, Rows, show},
-    print, print_line,
+    objects, print, print_line,
     remote::Remote,
 };
 use crate::cli::{Access, ListArgs, RulesCommand};
@@ -80,10 +79,8 @@ pub(super) async fn run(
 }
 
 async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
-    let rules = Api::<Rule>::all(cloud.client.clone())
-        .list(&ListParams::default())
-        .await
-        .context("cannot list rules")?;
+    let mut warnings = Vec::new();
+    let rules = objects::list::<Rule>(&cloud.client, &mut warnings).await?;
     Ok(Listing {
         document: json!({"rules": rules.iter().map(document).collect::<Vec<_>>()}),
         tables: vec![Rows {
@@ -92,6 +89,7 @@ async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
             if_empty: "no rules; create one with `kubectl apply`",
         }],
         notes: Vec::new(),
+        warnings,
     })
 }
 

@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::{Context, bail};
 
+use limits::read_regular_text;
 use wire::text::count;
 
 use super::print_line;
@@ -113,11 +114,8 @@ fn files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn read(file: &Path) -> anyhow::Result<Scenario> {
-    let metadata = std::fs::metadata(file).context("the file cannot be read; check its name")?;
-    if metadata.len() > MAX_SCENARIO_BYTES {
-        bail!("the file is larger than {MAX_SCENARIO_BYTES} bytes");
-    }
+    let text = read_regular_text(file, MAX_SCENARIO_BYTES);
     Ok(Scenario::read(
-        &std::fs::read_to_string(file).context("the file is no text")?,
+        &text.context("the file cannot be read; check its name")?,
     )?)
 }

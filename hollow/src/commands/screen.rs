@@ -1,9 +1,9 @@
 //! Writes a screen for people: aligned labels, commands to paste and progress. Only a terminal gets colours and lines that change.
 
-use std::io::Write;
-
 use agent::terminal::{Style, Terminal};
 use wire::text::printable;
+
+use super::output;
 
 /// The width of the labels.
 const LABEL: usize = 10;
@@ -51,11 +51,9 @@ impl Screen {
         }
     }
 
-    /// Writes lines; a closed stdout is no error.
+    /// Writes lines.
     pub(super) fn write(self, lines: &[Line]) {
-        let _ = std::io::stdout()
-            .lock()
-            .write_all(self.render(lines).as_bytes());
+        output::put(&self.render(lines));
     }
 
     fn render(self, lines: &[Line]) -> String {

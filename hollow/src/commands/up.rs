@@ -8,12 +8,20 @@ use std::{
 };
 
 use anyhow::Context;
-use cloudsim::{Cloud, Options, hub::Limits, router::RouterOptions, streams::KubeletOptions};
+use cloudsim::{
+    Cloud, Options,
+    hub::Limits,
+    kubeconfig::{Destination, Entries},
+    router::RouterOptions,
+    streams::KubeletOptions,
+};
 use wire::text::count;
 
 use super::{
-    Signals, cluster, destination, detach, directories, ready_screen,
-    running::{Process, Records, Registration, RunningCloud},
+    Nodes, Signals, cluster, destination, detach, directories,
+    process::Process,
+    ready_screen,
+    running::{RecordError, Records, Registration, RunningCloud},
     screen::{Line, Screen},
     stop, warn,
 };
@@ -41,6 +49,7 @@ pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
         screen: Screen::of_stdout(),
         begun: Instant::now(),
         cluster_url: String::new(),
+        registration: None,
         up,
         records,
         reach,
@@ -60,6 +69,8 @@ struct Run {
     begun: Instant,
     /// The API server in cluster mode.
     cluster_url: String,
+    /// The record of this cloud; `None` if it cannot be recorded.
+    registration: Option<Registration>,
     up: Up,
     records: Records,
     reach: Reach,
@@ -77,6 +88,7 @@ impl Run {
             options.names.clone_from(&self.reach.names);
         }
         let destination = destination::of(&self.up, std::env::var_os("KUBECONFIG"));
+        self.registration = self.register(Some(&destination)).await?;
         destination::check(&destination).await?;
         directories::announce(destination.directory());
         directories::announce(self.up.data_dir.as_deref());
@@ -112,6 +124,7 @@ impl Run {
         let cluster = cluster::options(&self.up.cluster).await?;
         self.cluster_url = cluster.config.cluster_url.to_string();
         options.cluster = Some(cluster);
+        self.registration = self.register(None).await?;
         let Some(cloud) = self
             .start("connecting to the cluster".to_owned(), options)
             .await?
@@ -140,7 +153,11 @@ impl Run {
         };
         let took = self.begun.elapsed();
         let lines = ready_screen::lines(&self.up, &self.reach, &api, cloud, took);
-        let _registration = self.register(cloud, api)?;
+        let entries = cloud.kubeconfig_entries().map(Entries::file);
+        let file = entries.map(std::path::absolute).transpose()?;
+        if let Some(registration) = &mut self.registration {
+            registration.set_ready(api, file)?;
+        }
         self.screen.write(&lines);
         if self.up.detached.is_some() {
             detach::report_ready()?;
@@ -161,32 +178,40 @@ impl Run {
         Ok(())
     }
 
-    /// Writes the record by which `cloudsim status` and `down` find this cloud. Only a detached one fails without it: nothing else could
-    /// stop that. In a pod, the cluster has the records.
-    fn register(&self, cloud: &Cloud, api: String) -> anyhow::Result<Option<Registration>> {
+    /// Writes the record by which other commands find this cloud, as one that starts. Only a detached one fails if there can be none:
+    /// nothing else could stop that. In a pod, the cluster has the records.
+    ///
+    /// # Errors
+    /// Another cloud has the same entries of a kubeconfig.
+    async fn register(
+        &self,
+        destination: Option<&Destination>,
+    ) -> anyhow::Result<Option<Registration>> {
         if self.up.cluster.in_cluster {
             return Ok(None);
         }
-        let entries = cloud.kubeconfig_entries();
-        let add = move || {
-            self.records.add(&RunningCloud {
-                process: Process::of(std::process::id())?,
-                since: jiff::Timestamp::now(),
-                api,
-                kubeconfig: entries
-                    .map(|entries| std::path::absolute(entries.file()))
-                    .transpose()?,
-                context: entries
-                    .map(|entries| entries.context().to_owned())
-                    .or_else(|| self.up.cluster.kube_context.clone()),
-                data_dir: (self.up.data_dir.as_deref().map(std::path::absolute)).transpose()?,
-                log: self.up.detached.clone(),
-            })
+        let context = match destination {
+            Some(destination) => Some(destination.context.clone()),
+            None => self.up.cluster.kube_context.clone(),
         };
-        match add() {
+        let file = match destination {
+            Some(destination) => (destination.find_cluster()?)
+                .or_else(|| destination.default_file().map(Path::to_owned)),
+            None => None,
+        };
+        let cloud = RunningCloud {
+            process: Process::own()?,
+            since: jiff::Timestamp::now(),
+            is_starting: true,
+            api: None,
+            kubeconfig: file.map(std::path::absolute).transpose()?,
+            context,
+            data_dir: (self.up.data_dir.as_deref().map(std::path::absolute)).transpose()?,
+            log: self.up.detached.clone(),
+        };
+        match self.records.add(cloud).await {
             Ok(added) => Ok(Some(added)),
-            Err(error) if self.up.detached.is_some() => Err(error),
-            Err(error) => {
+            Err(RecordError::Unusable(error)) if self.up.detached.is_none() => {
                 let error: &dyn std::error::Error = error.as_ref();
                 tracing::warn!(
                     error,
@@ -194,6 +219,7 @@ impl Run {
                 );
                 Ok(None)
             }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -202,7 +228,12 @@ impl Run {
         let begun = Instant::now();
         self.screen
             .write(&[Line::Blank, Line::Note("Stopping cloudsim".to_owned())]);
-        let stopping = Box::pin(stop(fleet, cloud, &mut self.signals));
+        let nodes = match fleet {
+            None => Nodes::None,
+            Some(fleet) if self.up.data_dir.is_none() => Nodes::Temporary(fleet),
+            Some(fleet) => Nodes::Kept(fleet),
+        };
+        let stopping = Box::pin(stop(nodes, cloud, &mut self.signals));
         self.screen
             .wait(|| "stopping cloudsim".to_owned(), stopping)
             .await?;

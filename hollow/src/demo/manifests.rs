@@ -10,6 +10,7 @@ use kube::{
     api::{DynamicObject, Patch, PatchParams},
     discovery::Scope,
 };
+use limits::read_regular_text;
 
 /// The field manager.
 const MANAGER: &str = "cloudsim-demo";
@@ -123,13 +124,9 @@ pub(crate) fn read(directory: &Path) -> anyhow::Result<Vec<DynamicObject>> {
         if path.extension().is_none_or(|extension| extension != "yaml") {
             continue;
         }
-        if std::fs::metadata(&path)?.len() > MAX_MANIFEST_BYTES {
-            bail!(
-                "{} is larger than {MAX_MANIFEST_BYTES} bytes",
-                path.display()
-            );
-        }
-        objects.push(parse(&path, &std::fs::read_to_string(&path)?)?);
+        let text = read_regular_text(&path, MAX_MANIFEST_BYTES)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        objects.push(parse(&path, &text)?);
     }
     let is_pod = |object: &DynamicObject| {
         object

@@ -144,6 +144,11 @@ impl Fleet {
         &mut self.nodes
     }
 
+    /// Ends the agents at once, as a power cut does.
+    pub async fn kill(mut self) {
+        futures::future::join_all(self.nodes.iter_mut().map(HollowNode::kill)).await;
+    }
+
     /// Stops the agents; the containers on their runtimes are left as they are.
     pub async fn stop(mut self) {
         // All are stopped at once, since each may take its time.

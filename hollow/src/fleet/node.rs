@@ -20,8 +20,8 @@ use edged::Signals;
 use objectstore::{SqliteOptions, SqliteStore, Store};
 use tokio::{
     sync::watch,
-    task::{JoinHandle, yield_now},
-    time::timeout,
+    task::JoinHandle,
+    time::{sleep, timeout},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{Instrument, error, error_span};
@@ -31,6 +31,9 @@ use crate::runtime::{self, SimRuntime};
 
 /// How long an agent may take to stop: one that hangs in its last call must not keep the program.
 const LAST_CALL: Duration = Duration::from_secs(5);
+
+/// How often it is checked whether a stopped agent has released its store.
+const RELEASE_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The folder of static pods in the node's directory.
 const MANIFESTS: &str = "manifests";
@@ -278,8 +281,9 @@ async fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 async fn wait_released(store: Option<Weak<SqliteStore>>) {
     let Some(store) = store else { return };
     let unused = async {
+        // not in a loop without pause: those of a hundred nodes would take the processor that the users of the stores need to end
         while store.strong_count() > 0 {
-            yield_now().await;
+            sleep(RELEASE_INTERVAL).await;
         }
     };
     let _ = timeout(LAST_CALL, unused).await;

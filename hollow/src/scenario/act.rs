@@ -10,8 +10,12 @@ use kube::{
     core::GroupVersionKind,
     discovery::{Scope, pinned_kind},
 };
+use limits::read_regular_text;
 use serde_json::Value;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::{
+    task::spawn_blocking,
+    time::{MissedTickBehavior, interval, sleep},
+};
 
 use super::{
     Stage, Step,
@@ -292,14 +296,10 @@ fn target(object: &Value) -> Result<Target, Why> {
 
 /// Reads the documents of a file.
 async fn read(file: &std::path::Path) -> Result<Vec<Value>, Why> {
-    let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
-    if tokio::fs::metadata(file).await.map_err(unreadable)?.len() > MAX_MANIFEST_BYTES {
-        return Err(format!(
-            "{} is larger than {MAX_MANIFEST_BYTES} bytes",
-            file.display()
-        ));
-    }
-    let text = tokio::fs::read_to_string(file).await.map_err(unreadable)?;
+    let path = file.to_owned();
+    let reading = spawn_blocking(move || read_regular_text(&path, MAX_MANIFEST_BYTES));
+    let read = reading.await.unwrap_or_else(|error| Err(error.into()));
+    let text = read.map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_multiple_with_options(&text, options).map_err(|error| {
         format!(

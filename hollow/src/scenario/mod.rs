@@ -82,7 +82,7 @@ pub async fn run(
     let begun = Instant::now();
     let stage = Stage::open(scenario, file, directory, seed).await;
     let beginning = |verdict| StepOutcome {
-        title: "the cloud and its nodes start".to_owned(),
+        title: "the cloud starts, and its nodes connect".to_owned(),
         line: 0,
         took: begun.elapsed(),
         verdict,

@@ -3,11 +3,14 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use agent::config::{HostPort, Transport as Carrier};
 use cloudsim::{Cloud, Options, StartError, hub::Limits};
+use componentbase::Link;
 use kube::Client;
+use tokio::time::timeout;
 use wire::cri::ContainerState;
 
 use super::{
@@ -19,6 +22,9 @@ use crate::fleet::{self, HollowNode};
 /// The labels in which a container carries its pod's UID and its own name.
 const LABELS: [&str; 2] = ["io.kubernetes.pod.uid", "io.kubernetes.container.name"];
 
+/// How long a node may take to connect for the first time.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Why a scenario cannot start.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StageError {
@@ -26,6 +32,8 @@ pub(super) enum StageError {
     Cloud(#[from] StartError),
     #[error("node {0} does not start")]
     Node(String, #[source] fleet::Error),
+    #[error("node {0} did not connect within {CONNECT_TIMEOUT:?}")]
+    NotConnected(String),
 }
 
 /// The containers that run on a node: pod's UID and container's name → id.
@@ -42,7 +50,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Starts everything.
+    /// Starts everything, and waits until every node has connected: otherwise a first step would see nodes that have not begun.
     pub(super) async fn open(
         scenario: &Scenario,
         file: &Path,
@@ -66,7 +74,7 @@ impl Stage {
         };
         let cloud = Cloud::start(options).await?;
         // It is renewed four times in the time after which the cloud considers a node lost.
-        let lease = spec.node_grace.get().max(std::time::Duration::from_secs(1));
+        let lease = spec.node_grace.get().max(Duration::from_secs(1));
         let like = fleet::Options {
             lease,
             qps: 0,
@@ -83,6 +91,12 @@ impl Stage {
             let started = stage.start(node, &like).await;
             let started = started.map_err(|error| StageError::Node(node.name.clone(), error))?;
             stage.nodes.insert(node.name.clone(), started);
+        }
+        let connected = stage.nodes.values().map(wait_connected);
+        let connected = futures::future::try_join_all(connected).await;
+        if let Err(error) = connected {
+            stage.close().await;
+            return Err(error);
         }
         Ok(stage)
     }
@@ -138,4 +152,18 @@ impl Stage {
         // The step that caused this has failed already, and the log says why.
         let _ = self.cloud.stop().await;
     }
+}
+
+/// Waits until a node has a connection.
+async fn wait_connected(node: &HollowNode) -> Result<(), StageError> {
+    let connected = async {
+        let mut link = node.link()?;
+        let found = link.wait_for(|link| *link != Link::Down).await.map(drop);
+        found.ok()
+    };
+    let connected = timeout(CONNECT_TIMEOUT, connected).await;
+    connected
+        .ok()
+        .flatten()
+        .ok_or_else(|| StageError::NotConnected(node.name.clone()))
 }

@@ -1,6 +1,7 @@
 //! Tests valid and invalid scenario files.
 
 use super::*;
+use crate::scenario::{Verdict, run};
 
 const GOOD: &str = "\
 name: a cut
@@ -84,4 +85,33 @@ fn what_is_wrong_is_said_with_its_line_and_the_cure() {
         })
         .collect();
     insta::assert_snapshot!(all.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_step_sees_nodes_that_have_connected() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    for (connected, verdict) in [
+        (true, Verdict::Passed),
+        (
+            false,
+            Verdict::Failed("not within 0s; last seen: connected=true".to_owned()),
+        ),
+    ] {
+        let text = format!(
+            "name: beginning\nnodes: [{{name: edge-1}}, {{name: edge-2}}]\nsteps:\n\
+             - expect: {{node: edge-2, connected: {connected}, within: 0s}}\n"
+        );
+        let directory = tempfile::tempdir().unwrap();
+        let scenario = Scenario::read(&text).unwrap();
+        let running = run(
+            &scenario,
+            std::path::Path::new("beginning.yaml"),
+            directory.path(),
+            None,
+            &|_| {},
+        );
+        let outcome = testkit::within("the scenario", running).await;
+        assert_eq!(outcome.steps[0].verdict, Verdict::Passed);
+        assert_eq!(outcome.steps[1].verdict, verdict);
+    }
 }

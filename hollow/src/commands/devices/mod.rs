@@ -7,7 +7,7 @@ use crds::devices::{Device, DeviceStatus};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
@@ -16,7 +16,8 @@ use super::{
     listing::{Listing, show},
     nearest,
     nodes::is_ready,
-    print_line,
+    objects,
+    output::print_line,
 };
 use crate::cli::{Access, DeviceCommand, ListArgs};
 
@@ -41,24 +42,20 @@ pub(super) async fn run(
 }
 
 async fn listing(client: &Client) -> anyhow::Result<Listing> {
-    let all = ListParams::default();
-    let devices = Api::<Device>::all(client.clone())
-        .list(&all)
-        .await
-        .context("cannot list devices")?;
-    let statuses = Api::<DeviceStatus>::all(client.clone())
-        .list(&all)
-        .await
-        .context("cannot list DeviceStatuses")?;
-    let nodes = Api::<Node>::all(client.clone()).list(&all).await;
-    let nodes = nodes.context("cannot list nodes")?;
+    let mut warnings = Vec::new();
+    let devices = objects::list::<Device>(client, &mut warnings).await?;
+    let statuses = objects::list::<DeviceStatus>(client, &mut warnings).await?;
+    let nodes = objects::list::<Node>(client, &mut warnings).await?;
     let ready = nodes
         .iter()
         .filter(|node| is_ready(node))
         .map(ResourceExt::name_any)
         .collect();
     let now = jiff::Timestamp::now();
-    Ok(table::listing(&devices.items, &statuses.items, &ready, now))
+    Ok(Listing {
+        warnings,
+        ..table::listing(&devices, &statuses, &ready, now)
+    })
 }
 
 async fn set(access: &Access, device: &str, values: &[(String, String)]) -> anyhow::Result<()> {
@@ -70,7 +67,9 @@ async fn set(access: &Access, device: &str, values: &[(String, String)]) -> anyh
         attempts -= 1;
         let missing =
             || format!("device {namespace}/{name} does not exist; `cloudsim devices` lists all");
-        let found = api.get_opt(name).await?.with_context(missing)?;
+        let found = api.get_opt(name).await;
+        let found = found.with_context(|| format!("cannot read device {namespace}/{name}"))?;
+        let found = found.with_context(missing)?;
         let properties = desired_properties(&found, values)?;
         let patch = json!({
             "metadata": {"resourceVersion": found.resource_version()},

@@ -107,6 +107,7 @@ pub(super) fn listing(
             if_empty: "no devices; create one with `kubectl apply`",
         }],
         notes: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 

@@ -1,9 +1,9 @@
-//! The records of this user's running clouds: one file per process, in a directory that only the user can read. A record whose process
-//! has ended is removed when it is read.
+//! The records of this user's clouds: one file per process, in a directory that only the user can read. A record is written when its
+//! cloud begins to start; the records and logs of clouds that have ended are removed when the directory is read.
 
 use std::{
-    fs::{self, DirBuilder},
-    io::{ErrorKind, Read, Write},
+    fs::{self, DirBuilder, File, TryLockError},
+    io::{ErrorKind, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
@@ -11,96 +11,33 @@ use std::{
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::{Pid, geteuid},
-};
+use limits::read_regular_text;
+use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-/// The largest record in bytes, and how many are read.
+use super::process::{Process, start_ticks};
+
+/// The largest record in bytes, and how many files are read.
 const MAX_RECORD_BYTES: u64 = 64 * 1024;
-const MAX_RECORDS: usize = 1000;
-/// How long a cloud may take to stop; it aborts its own shutdown after 25 seconds.
-const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a process is checked that should end.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const MAX_FILES: usize = 2000;
+/// How long a start waits for others that write their records, and how often it tries.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A process. A number alone could belong to another process by now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Process {
-    /// Its number.
-    pub(super) pid: i32,
-    /// Its start, in the kernel's ticks since the boot.
-    started: u64,
-    /// The id of this boot of the machine.
-    boot: String,
-}
-
-impl Process {
-    /// Returns the running process with this number.
-    pub(super) fn of(pid: u32) -> anyhow::Result<Self> {
-        let pid = i32::try_from(pid)?;
-        Ok(Self {
-            pid,
-            started: start_ticks(pid).with_context(|| format!("process {pid} has ended"))?,
-            boot: boot_id(),
-        })
-    }
-
-    /// Reports whether it still runs.
-    pub(super) fn is_running(&self) -> bool {
-        self.boot == boot_id() && start_ticks(self.pid) == Some(self.started)
-    }
-
-    /// Asks it to stop, and waits until it has ended.
-    pub(super) async fn stop(&self) -> anyhow::Result<()> {
-        let pid = self.pid;
-        if !self.is_running() {
-            return Ok(());
-        }
-        kill(Pid::from_raw(pid), Signal::SIGTERM)
-            .with_context(|| format!("cannot stop process {pid}; run this as its user"))?;
-        let deadline = Instant::now() + STOP_TIMEOUT;
-        while self.is_running() {
-            if Instant::now() >= deadline {
-                bail!(
-                    "process {pid} has not stopped within {STOP_TIMEOUT:?}; stop it with `kill -9 {pid}`"
-                );
-            }
-            sleep(POLL_INTERVAL).await;
-        }
-        Ok(())
-    }
-}
-
-fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
-}
-
-/// Returns when a process was started; `None` if it has ended, even if its parent has not noticed yet.
-fn start_ticks(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in parentheses and may contain anything.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace();
-    let state = fields.next()?;
-    (!matches!(state, "Z" | "X")).then(|| fields.nth(18)?.parse().ok())?
-}
-
-/// A running cloud.
+/// A cloud of this user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RunningCloud {
     /// Its process.
     pub(super) process: Process,
-    /// When it was ready.
+    /// When it was started.
     pub(super) since: Timestamp,
-    /// The address of the Kubernetes API.
-    pub(super) api: String,
+    /// Whether it is not ready yet.
+    #[serde(default)]
+    pub(super) is_starting: bool,
+    /// The address of the Kubernetes API; unknown until the cloud is ready.
+    pub(super) api: Option<String>,
     /// Its kubeconfig; `None` in cluster mode.
     pub(super) kubeconfig: Option<PathBuf>,
     /// Its context there; that of the cluster in cluster mode.
@@ -125,12 +62,50 @@ impl RunningCloud {
         kubeconfig.is_none_or(same_file)
             && context.is_none_or(|context| self.context.as_deref() == Some(context))
     }
+
+    /// Reports whether it writes the same entries of a kubeconfig as this one, and is another.
+    fn rivals(&self, other: &Self) -> bool {
+        let file = other.kubeconfig.as_deref();
+        self.process != other.process
+            && file.is_some()
+            && self.is_of(file, other.context.as_deref())
+    }
 }
 
 fn canonical_path(file: &Path) -> PathBuf {
-    file.canonicalize()
-        .or_else(|_| std::path::absolute(file))
-        .unwrap_or_else(|_| file.to_owned())
+    let found = file.canonicalize();
+    // Of a file that does not exist yet, the directory may be known by several names.
+    let found = found.or_else(|_| {
+        let whole = std::path::absolute(file)?;
+        let parent = whole.parent().and_then(|parent| parent.canonicalize().ok());
+        std::io::Result::Ok(match (parent, whole.file_name()) {
+            (Some(parent), Some(name)) => parent.join(name),
+            _ => whole,
+        })
+    });
+    found.unwrap_or_else(|_| file.to_owned())
+}
+
+/// Why a cloud was not recorded.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RecordError {
+    /// Another cloud has the same entries of a kubeconfig: of two clouds, commands would show the wrong one.
+    #[error(
+        "process {pid} runs a cloud with context {context} in {}; stop it with `cloudsim down`, or choose another name with --context or \
+         another file with --kubeconfig",
+        file.display()
+    )]
+    Taken {
+        /// The other process.
+        pid: i32,
+        /// The context of both.
+        context: String,
+        /// The kubeconfig of both.
+        file: PathBuf,
+    },
+    /// The directory of the records cannot be used.
+    #[error(transparent)]
+    Unusable(#[from] anyhow::Error),
 }
 
 /// The directory of the records.
@@ -165,8 +140,7 @@ impl Records {
             }
             _ => {}
         }
-        let found =
-            fs::symlink_metadata(directory).with_context(|| format!("cannot read {shown}"))?;
+        let found = fs::symlink_metadata(directory).with_context(|| unreadable(directory))?;
         let is_private =
             found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0;
         if !is_private {
@@ -178,44 +152,95 @@ impl Records {
     }
 
     /// Writes the record of a cloud, which is removed when the returned value is dropped.
-    pub(super) fn add(&self, cloud: &RunningCloud) -> anyhow::Result<Registration> {
-        let directory = self.directory()?;
-        let path = directory.join(format!("{}.json", cloud.process.pid));
-        // readable by its owner only
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
-        file.write_all(&serde_json::to_vec_pretty(cloud)?)?;
-        file.persist(&path)?;
-        let log = cloud.log.clone();
-        let log = log.filter(|log| log.parent() == Some(directory));
-        Ok(Registration { path, log })
-    }
-
-    /// Returns the running clouds, the oldest first.
     ///
     /// # Errors
-    /// The directory is not private.
-    pub(super) fn list(&self) -> anyhow::Result<Vec<RunningCloud>> {
-        if fs::symlink_metadata(&self.directory).is_err() {
-            return Ok(Vec::new());
+    /// Another cloud has its entries, or the record cannot be written.
+    pub(super) async fn add(&self, cloud: RunningCloud) -> Result<Registration, RecordError> {
+        let directory = self.directory()?;
+        // Of two clouds that start at the same time, the second sees the record of the first.
+        let _locked = lock(directory).await?;
+        if let Some(rival) = self
+            .list_beside(Some(&cloud))?
+            .into_iter()
+            .find(|it| it.rivals(&cloud))
+        {
+            return Err(RecordError::Taken {
+                pid: rival.process.pid,
+                context: rival.name().to_owned(),
+                file: rival.kubeconfig.clone().unwrap_or_default(),
+            });
         }
-        let entries = fs::read_dir(self.directory()?)?.take(MAX_RECORDS);
-        let files = entries.flatten().map(|entry| entry.path());
-        let records = files.filter(|file| file.extension().is_some_and(|it| it == "json"));
-        let mut clouds: Vec<_> = records.filter_map(|file| read(&file)).collect();
+        let path = directory.join(format!("{}.json", cloud.process.pid));
+        let registration = Registration { path, cloud };
+        registration.write()?;
+        Ok(registration)
+    }
+
+    /// Returns the running clouds, the oldest first, and removes what others have left.
+    ///
+    /// # Errors
+    /// The directory is not private, or cannot be read.
+    pub(super) fn list(&self) -> anyhow::Result<Vec<RunningCloud>> {
+        self.list_beside(None)
+    }
+
+    /// The same for a cloud that has no record yet, whose log is kept.
+    fn list_beside(&self, own: Option<&RunningCloud>) -> anyhow::Result<Vec<RunningCloud>> {
+        let directory = self.directory.as_path();
+        match fs::symlink_metadata(directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            found => found.with_context(|| unreadable(directory))?,
+        };
+        let entries = fs::read_dir(self.directory()?).with_context(|| unreadable(directory))?;
+        let files: Vec<PathBuf> = (entries.take(MAX_FILES).flatten())
+            .map(|entry| entry.path())
+            .collect();
+        let of_kind = |wanted: &'static str| {
+            let is_wanted = move |file: &&PathBuf| file.extension().is_some_and(|it| it == wanted);
+            files.iter().filter(is_wanted)
+        };
+        let mut clouds: Vec<_> = of_kind("json").filter_map(|file| read(file)).collect();
+        let used: Vec<_> = (clouds.iter().chain(own))
+            .filter_map(|cloud| cloud.log.as_deref())
+            .collect();
+        of_kind("log").for_each(|log| remove_useless(log, &used));
         clouds.sort_by_key(|cloud| (cloud.since, cloud.process.pid));
         Ok(clouds)
     }
 }
 
-/// Reads a record. That of a process that has ended, as after `kill -9`, is removed.
+fn unreadable(directory: &Path) -> String {
+    format!(
+        "cannot read {}; remove it, or set XDG_RUNTIME_DIR to a directory of yours",
+        directory.display()
+    )
+}
+
+/// Locks the directory, until the returned file is dropped.
+async fn lock(directory: &Path) -> anyhow::Result<File> {
+    let file = File::open(directory).with_context(|| unreadable(directory))?;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                sleep(LOCK_INTERVAL).await;
+            }
+            Err(TryLockError::WouldBlock) => bail!(
+                "another program has locked {} for {LOCK_TIMEOUT:?}; stop it, and try again",
+                directory.display()
+            ),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", directory.display()));
+            }
+        }
+    }
+}
+
+/// Reads a record. That of a process that has ended, as after `kill -9`, is removed, and so is what is no record.
 fn read(file: &Path) -> Option<RunningCloud> {
-    let mut text = String::new();
-    let opened = fs::File::open(file).ok()?;
-    opened
-        .take(MAX_RECORD_BYTES)
-        .read_to_string(&mut text)
-        .ok()?;
-    let cloud: Option<RunningCloud> = serde_json::from_str(&text).ok();
+    let text = read_regular_text(file, MAX_RECORD_BYTES).ok();
+    let cloud: Option<RunningCloud> = text.and_then(|text| serde_json::from_str(&text).ok());
     let running = cloud.filter(|cloud| cloud.process.is_running());
     if running.is_none() {
         let _ = fs::remove_file(file);
@@ -223,125 +248,63 @@ fn read(file: &Path) -> Option<RunningCloud> {
     running
 }
 
-/// The record of a cloud of this process, with its log if it has no data directory: both end with the cloud.
+/// Removes a log unless it is that of a running cloud, or its name is the number of a running process, which is about to start a cloud.
+fn remove_useless(log: &Path, used: &[&Path]) {
+    let name = log.file_stem().and_then(|name| name.to_str());
+    let starter = name.and_then(|name| name.parse().ok());
+    if !used.contains(&log) && starter.and_then(start_ticks).is_none() {
+        let _ = fs::remove_file(log);
+    }
+}
+
+/// The record of a cloud of this process. It ends with the cloud, and so does the log of a cloud without a data directory.
 #[derive(Debug)]
 pub(super) struct Registration {
     path: PathBuf,
-    log: Option<PathBuf>,
+    cloud: RunningCloud,
+}
+
+impl Registration {
+    /// Records that the cloud is ready.
+    pub(super) fn set_ready(
+        &mut self,
+        api: String,
+        kubeconfig: Option<PathBuf>,
+    ) -> anyhow::Result<()> {
+        self.cloud.is_starting = false;
+        self.cloud.api = Some(api);
+        self.cloud.kubeconfig = kubeconfig;
+        self.write()
+    }
+
+    fn write(&self) -> anyhow::Result<()> {
+        let failed = || format!("cannot write {}", self.path.display());
+        let directory = self.path.parent().unwrap_or(Path::new("."));
+        let text = serde_json::to_vec_pretty(&self.cloud)?;
+        if u64::try_from(text.len()).is_ok_and(|length| length > MAX_RECORD_BYTES) {
+            bail!(
+                "the record of this cloud is larger than {MAX_RECORD_BYTES} bytes; shorten the name of the context"
+            );
+        }
+        // readable by its owner only
+        let mut file = tempfile::NamedTempFile::new_in(directory).with_context(failed)?;
+        file.write_all(&text).with_context(failed)?;
+        file.persist(&self.path).with_context(failed)?;
+        Ok(())
+    }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         // Another process may have removed it, or the directory is gone.
         let _ = fs::remove_file(&self.path);
-        if let Some(log) = &self.log {
+        // The process that waits for the start shows the log of one that failed.
+        let log = self.cloud.log.as_ref().filter(|_| !self.cloud.is_starting);
+        if let Some(log) = log.filter(|log| log.parent() == self.path.parent()) {
             let _ = fs::remove_file(log);
         }
     }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    pub(in crate::commands) fn records(directory: &Path) -> Records {
-        Records {
-            directory: directory.join("cloudsim"),
-        }
-    }
-
-    pub(in crate::commands) fn cloud(process: Process, context: &str) -> RunningCloud {
-        RunningCloud {
-            process,
-            since: Timestamp::UNIX_EPOCH,
-            api: "https://127.0.0.1:6443".to_owned(),
-            kubeconfig: Some(PathBuf::from("/nowhere/kubeconfig")),
-            context: Some(context.to_owned()),
-            data_dir: None,
-            log: None,
-        }
-    }
-
-    fn own() -> Process {
-        Process::of(std::process::id()).unwrap()
-    }
-
-    #[test]
-    fn records_are_private_and_end_with_their_cloud() {
-        let directory = tempfile::tempdir().unwrap();
-        let records = records(directory.path());
-        assert!(records.list().unwrap().is_empty());
-        let cloud = cloud(own(), "cloudsim");
-        let added = records.add(&cloud).unwrap();
-        assert_eq!(records.list().unwrap(), [cloud]);
-        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        assert_eq!(
-            (mode(&records.directory), mode(&added.path)),
-            (0o700, 0o600)
-        );
-        drop(added);
-        assert!(records.list().unwrap().is_empty());
-    }
-
-    #[test]
-    fn records_of_ended_or_other_processes_are_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let records = records(directory.path());
-        let own = own();
-        for stale in [
-            Process {
-                started: own.started + 1,
-                ..own.clone()
-            },
-            Process {
-                boot: "another".to_owned(),
-                ..own.clone()
-            },
-            Process {
-                pid: i32::MAX,
-                ..own.clone()
-            },
-        ] {
-            std::mem::forget(records.add(&cloud(stale, "old")).unwrap());
-        }
-        fs::write(records.directory.join("1.json"), "{").unwrap();
-        assert!(records.list().unwrap().is_empty());
-        assert_eq!(fs::read_dir(&records.directory).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn directory_of_others_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let records = records(directory.path());
-        fs::create_dir(&records.directory).unwrap();
-        for mode in [0o755, 0o770] {
-            fs::set_permissions(&records.directory, fs::Permissions::from_mode(mode)).unwrap();
-            let refused = records.list().unwrap_err().to_string();
-            assert!(refused.contains("XDG_RUNTIME_DIR"), "{refused}");
-        }
-        fs::remove_dir(&records.directory).unwrap();
-        std::os::unix::fs::symlink(directory.path(), &records.directory).unwrap();
-        assert!(records.add(&cloud(own(), "c")).is_err());
-    }
-
-    #[tokio::test]
-    async fn process_that_has_ended_is_not_signalled() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
-        let process = Process::of(child.id()).unwrap();
-        assert!(process.is_running());
-        let stale = Process {
-            started: 0,
-            ..process.clone()
-        };
-        stale.stop().await.unwrap();
-        assert!(process.is_running());
-        process.stop().await.unwrap();
-        assert!(!process.is_running());
-        assert!(!child.wait().unwrap().success());
-    }
-}
+pub(super) mod tests;
