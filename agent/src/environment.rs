@@ -13,7 +13,8 @@ pub(crate) const KUBELET: &str = "kubelet";
 /// A kubelet runs on this machine.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "a kubelet runs on this machine (process {process}), and each would end the other's pods; stop it (systemctl disable --now \
+    "a kubelet runs on this machine (process {process}), and the two would stop each other's pods; stop the kubelet (systemctl disable \
+     --now \
      kubelet), or set {CHECK_VARIABLE}=false in the agent's environment to start beside it"
 )]
 pub(crate) struct KubeletRuns {

@@ -178,7 +178,7 @@ fn start(path: &Path, throttle: LogThrottle, held: &mut Option<StoreLock>) -> an
         .worker_threads(WORKER_THREADS)
         .enable_all()
         .build();
-    let runtime = runtime.context("no threads could be started")?;
+    let runtime = runtime.context("cannot start threads")?;
     runtime.spawn(log::report_left_out(throttle));
     for directory in app::missing_directories(&config) {
         info!(directory = %directory.display(), "creating a directory");

@@ -27,7 +27,7 @@ pub struct Signals {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DrainError {
     /// There was a second signal.
-    #[error("ended by a second signal, before everything had stopped")]
+    #[error("stopped by a second signal before shutdown was complete")]
     SecondSignal,
     /// The shutdown takes too long.
     #[error(

@@ -118,7 +118,7 @@ async fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
     let done = timeout(SYSTEMCTL_TIMEOUT, command.output()).await;
     let done = done.with_context(|| {
         format!(
-            "`{line}` takes longer than {} s",
+            "`{line}` did not finish within {} s",
             SYSTEMCTL_TIMEOUT.as_secs()
         )
     })?;
@@ -126,7 +126,7 @@ async fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);
         bail!(
-            "`{line}`: {}; `journalctl -u {UNIT_NAME}` may say more",
+            "`{line}`: {}; `journalctl -u {UNIT_NAME}` may show more",
             said.trim()
         );
     }

@@ -26,5 +26,5 @@ pub(crate) async fn run<T: Send + 'static>(
         .map_err(|_| StatusError::internal("the checks have ended"))?;
     spawn_blocking(work)
         .await
-        .map_err(|error| StatusError::internal(format!("a check broke off: {error}")))
+        .map_err(|error| StatusError::internal(format!("a check was interrupted: {error}")))
 }

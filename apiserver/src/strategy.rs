@@ -109,11 +109,7 @@ impl Strategy for ServerStrategy {
             warnings.extend(definitions::rules::warnings(object));
         }
         if call.target.part.is_none() && self.0.only_stores(kind) {
-            warnings.push(format!(
-                "{} in {} is stored but has no effect in this cluster",
-                kind.plural,
-                kind.api_version()
-            ));
+            warnings.push(format!("{} is stored but has no effect here", kind.kind));
         }
         Ok(warnings)
     }

@@ -85,7 +85,7 @@ impl HealthMonitor {
     pub fn metric(&self) -> Metric {
         let restarts = Metric::counter(
             "edge_agent_part_restarts_total",
-            "Restarts of parts of the agent that hung.",
+            "Restarts of a part of the agent because the part hung.",
         );
         self.read().iter().fold(restarts, |metric, vital| {
             metric.with(&[("part", vital.part)], vital.restarts)

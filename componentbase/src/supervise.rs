@@ -46,10 +46,10 @@ pub struct Supervisor {
 #[derive(Debug, thiserror::Error)]
 pub enum UnexpectedEnd {
     /// It returned.
-    #[error("{0} stopped on its own; the log above it says why")]
+    #[error("{0} stopped unexpectedly; the log lines above show the reason")]
     Returned(&'static str),
     /// It failed in a way that needs a person.
-    #[error("{name} gave up")]
+    #[error("{name} failed permanently")]
     Failed {
         /// The name of the task.
         name: &'static str,

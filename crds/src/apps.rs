@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The nodes of a group.
+/// Selection of the nodes of a group.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "apps.kubeedge.io",
@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
     derive = "Default",
     derive = "PartialEq",
     status = "NodeGroupStatus",
-    doc = "Nodes that belong together.",
+    doc = "A group of nodes.",
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -30,42 +30,42 @@ use serde_json::{Map, Value};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeGroupSpec {
-    /// Members by name.
+    /// Nodes, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
-    /// Members by label.
+    /// Nodes, by label.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
-    /// Whether Services of the group stay within it.
+    /// Whether Services use only endpoints in the client's group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_enabled: Option<bool>,
 }
 
-/// What became of the members.
+/// State of the nodes of a group.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeGroupStatus {
-    /// Each node.
+    /// State of each node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_statuses: Vec<NodeStatus>,
 }
 
-/// One node of a group.
+/// State of a node of a group.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStatus {
-    /// The node.
+    /// Name of the node.
     pub node_name: String,
-    /// Its Ready condition: `Ready`, `NotReady` or `Unknown`.
+    /// Ready condition of the node: `Ready`, `NotReady` or `Unknown`.
     pub ready_status: String,
-    /// `Succeeded` or `Failed`.
+    /// Whether the node was added to the group: `Succeeded` or `Failed`.
     pub selection_status: String,
-    /// Why it failed.
+    /// Reason if the node was not added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection_status_reason: Option<String>,
 }
 
-/// A workload, and how it differs from group to group.
+/// A workload, and its differences between groups of nodes.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "apps.kubeedge.io",
@@ -77,7 +77,7 @@ pub struct NodeStatus {
     derive = "Default",
     derive = "PartialEq",
     status = "EdgeApplicationStatus",
-    doc = "A workload spread over groups of nodes.",
+    doc = "A workload that runs in several groups of nodes.",
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -86,14 +86,14 @@ pub struct NodeStatus {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EdgeApplicationSpec {
-    /// What is created.
+    /// Objects to create.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload_template: Option<ResourceTemplate>,
-    /// Where.
+    /// Groups of nodes in which the objects are created.
     pub workload_scope: WorkloadScope,
 }
 
-/// What is created.
+/// Objects to create.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ResourceTemplate {
     /// Complete objects.
@@ -102,83 +102,83 @@ pub struct ResourceTemplate {
     pub manifests: Vec<Map<String, Value>>,
 }
 
-/// Where it is created.
+/// Groups of nodes in which the objects are created.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadScope {
-    /// By name of the group.
+    /// Groups, by name of the NodeGroup.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target_node_groups: Vec<TargetNodeGroup>,
-    /// By label of the nodes.
+    /// Groups, by labels of the nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target_node_labels: Vec<TargetNodeLabel>,
 }
 
-/// One group, and what differs there.
+/// A NodeGroup, and the changes for it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct TargetNodeGroup {
-    /// The NodeGroup.
+    /// Name of the NodeGroup.
     pub name: String,
-    /// What differs.
+    /// Changes to the template for this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overriders: Option<Overriders>,
 }
 
-/// Nodes of a label, and what differs there.
+/// Nodes with the same labels, and the changes for them.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetNodeLabel {
-    /// The nodes.
+    /// Labels of the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
-    /// What differs.
+    /// Changes to the template for these nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overriders: Option<Overriders>,
 }
 
-/// What differs from the template.
+/// Changes to the template.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overriders {
     /// Number of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Images.
+    /// Changes of images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_overriders: Vec<ImageOverrider>,
-    /// Environment.
+    /// Changes of environment variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env_overriders: Vec<EnvOverrider>,
-    /// Commands.
+    /// Changes of commands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command_overriders: Vec<CommandOverrider>,
-    /// Arguments.
+    /// Changes of arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args_overriders: Vec<CommandOverrider>,
-    /// Requests and limits.
+    /// Changes of requests and limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources_overriders: Vec<ResourcesOverrider>,
 }
 
-/// A change of image names.
+/// A change of an image name.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ImageOverrider {
-    /// Which part.
+    /// Part of the image name to change.
     pub component: ImageComponent,
-    /// How.
+    /// Type of the change.
     pub operator: Operator,
-    /// The new text.
+    /// New value of the part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Which images; all if not given.
+    /// Image to change. Default: all images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicate: Option<ImagePredicate>,
 }
 
-/// Which images.
+/// Image to change.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ImagePredicate {
-    /// Place of the name in the object, as `/spec/template/spec/containers/0/image`.
+    /// Path of the image name in the object, for example `/spec/template/spec/containers/0/image`.
     pub path: String,
 }
 
@@ -193,29 +193,29 @@ pub enum ImageComponent {
     Tag,
 }
 
-/// How a value is changed.
+/// Type of a change.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum Operator {
-    /// Added.
+    /// Add the value.
     #[serde(rename = "add")]
     Add,
-    /// Taken away.
+    /// Remove the value.
     #[serde(rename = "remove")]
     Remove,
-    /// Put in its place.
+    /// Replace the value.
     #[serde(rename = "replace")]
     Replace,
 }
 
-/// A change of environment.
+/// A change of environment variables.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvOverrider {
-    /// The container.
+    /// Name of the container.
     pub container_name: String,
-    /// How.
+    /// Type of the change.
     pub operator: Operator,
-    /// The variables.
+    /// Environment variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub value: Vec<EnvVar>,
 }
@@ -224,86 +224,86 @@ pub struct EnvOverrider {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandOverrider {
-    /// The container.
+    /// Name of the container.
     pub container_name: String,
-    /// How.
+    /// Type of the change.
     pub operator: ListOperator,
-    /// The words.
+    /// Words of the command or arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub value: Vec<String>,
 }
 
-/// How a list is changed.
+/// Type of a change of a list.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum ListOperator {
-    /// Added at its end.
+    /// Append the values.
     #[serde(rename = "add")]
     Add,
-    /// Taken away.
+    /// Remove the values.
     #[serde(rename = "remove")]
     Remove,
 }
 
-/// Other requests and limits.
+/// A change of requests and limits.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourcesOverrider {
-    /// The container.
+    /// Name of the container.
     pub container_name: String,
     /// `requests` and `limits`, as in a pod.
     #[schemars(schema_with = "crate::schema::open")]
     pub value: Map<String, Value>,
 }
 
-/// What became of it.
+/// State of the created objects.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EdgeApplicationStatus {
-    /// Each object.
+    /// State of each object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workload_status: Vec<ManifestStatus>,
 }
 
-/// One object.
+/// State of an object.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ManifestStatus {
-    /// Which.
+    /// The object.
     pub identifier: ResourceIdentifier,
-    /// How far it is.
+    /// State of the object: `Processing` or `Available`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<ManifestCondition>,
 }
 
-/// How far an object is.
+/// State of an object.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum ManifestCondition {
-    /// Not everywhere yet.
+    /// The object is not yet available in all groups.
     Processing,
-    /// Everywhere.
+    /// The object is available in all groups.
     Available,
 }
 
-/// Which object.
+/// Identity of an object.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ResourceIdentifier {
-    /// Its place among the manifests, from 0.
+    /// Index of the object in the manifests, from 0.
     pub ordinal: i64,
-    /// Its API group.
+    /// API group of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Its API version.
+    /// API version of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Its kind.
+    /// Kind of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Its resource name.
+    /// Resource name of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// Its name.
+    /// Name of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its namespace.
+    /// Namespace of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! KubeEdge's custom resources as Rust types, and the YAML generated from them.
 //!
-//! One module for each API group. [`all`] gives the definitions; `yaml/` holds them as files, kept fresh by a test
-//! (`UPDATE_YAML=1 cargo test -p crds` writes them anew).
+//! One module for each API group. [`all`] returns the definitions; `yaml/` contains them as files, which a test compares
+//! (`UPDATE_YAML=1 cargo test -p crds` writes them).
 
 #![allow(
     clippy::duplicated_attributes,
@@ -126,7 +126,7 @@ fn older<const N: usize>(
     let properties = properties.map(|(name, schema)| (name.to_owned(), schema));
     let schema = JSONSchemaProps {
         type_: Some("object".into()),
-        description: Some("The form of an older version.".into()),
+        description: Some("An older version, whose fields are not checked.".into()),
         properties: Some(properties.into()),
         ..Default::default()
     };

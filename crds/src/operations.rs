@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Which nodes get which version.
+/// Nodes to upgrade, and the version.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "operations.kubeedge.io",
@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
     derive = "Default",
     derive = "PartialEq",
     status = "NodeUpgradeJobStatus",
-    doc = "Installs a version on nodes.",
+    doc = "Upgrades the agent on nodes.",
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(
@@ -32,49 +32,49 @@ use serde_json::{Map, Value};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeUpgradeJobSpec {
-    /// Version to install, as `v1.23.0`.
+    /// Version to install, for example `v1.23.0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Image that holds it; `kubeedge/installation-package` if not given.
+    /// Image that contains the version. Default: `kubeedge/installation-package`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Where the digest of the image is known from.
+    /// Source of the image's digest, which is verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_digest_gatter: Option<ImageDigestGatter>,
-    /// The nodes, by name; goes before the selector.
+    /// Nodes, by name. Overrides labelSelector.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_names: Vec<String>,
-    /// The nodes, by label.
+    /// Nodes, by label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
-    /// Nodes that work at the same time; 1 if not given.
+    /// Number of nodes that run the job at the same time. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<i32>,
-    /// Limit for one node; 300 if not given.
+    /// Timeout of one node, in seconds. Default: 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// Share of nodes that may fail, 0 to 1, before the job stops; 0.1 if not given.
+    /// Fraction of nodes that may fail before the job stops, 0 to 1. Default: 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_tolerate: Option<String>,
-    /// What is checked first: `cpu`, `mem`, `disk`.
+    /// Resources to check before the upgrade: `cpu`, `mem`, `disk`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check_items: Vec<String>,
-    /// Whether each node waits for its operator.
+    /// Whether the upgrade waits until it is confirmed on each node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require_confirmation: Option<bool>,
 }
 
-/// Where the digest of an image is known from. (The name is the API's.)
+/// Source of an image's digest. (The API has this spelling.)
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageDigestGatter {
-    /// Digest for amd64.
+    /// Digest of the image for amd64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amd64: Option<String>,
-    /// Digest for arm64.
+    /// Digest of the image for arm64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arm64: Option<String>,
-    /// A registry to ask.
+    /// Registry that returns the digest.
     #[serde(
         rename = "registryAPI",
         default,
@@ -83,95 +83,95 @@ pub struct ImageDigestGatter {
     pub registry_api: Option<RegistryApi>,
 }
 
-/// A registry to ask.
+/// Registry that returns the digest of an image.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct RegistryApi {
-    /// Its address.
+    /// Address of the registry.
     pub host: String,
-    /// What it is to be shown.
+    /// Token for the registry.
     pub token: String,
 }
 
-/// How far the job is.
+/// Progress of the job.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeUpgradeJobStatus {
-    /// `Init`, `InProgress`, `Completed` or `Failure`.
+    /// Phase of the job: `Init`, `InProgress`, `Completed` or `Failure`.
     pub phase: String,
-    /// Why it failed.
+    /// Reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Each node.
+    /// Progress on each node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_status: Vec<NodeUpgradeStatus>,
-    /// Version after the job.
+    /// Version after the upgrade.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_version: Option<String>,
-    /// Version before.
+    /// Version before the upgrade.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub historic_version: Option<String>,
-    /// Last event; written by KubeEdge before 1.20, as the next.
+    /// Latest event. Only written by KubeEdge before 1.20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// Outcome of that event.
+    /// Outcome of the latest event. Only written by KubeEdge before 1.20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// State before there was a phase.
+    /// State of the job. Only written by KubeEdge before 1.20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// When the state changed, RFC 3339.
+    /// Time of the latest change of the state, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
 }
 
-/// One node of an upgrade.
+/// Progress of an upgrade on a node.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeUpgradeStatus {
-    /// The node.
+    /// Name of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
-    /// How far it is.
+    /// Phase of the job on the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Why it failed.
+    /// Reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Its steps.
+    /// Steps of the job on the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub action_flow: Vec<ActionStatus>,
-    /// Version after.
+    /// Version after the upgrade.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_version: Option<String>,
-    /// Version before.
+    /// Version before the upgrade.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub historic_version: Option<String>,
-    /// Last event.
+    /// Latest event. Only written by KubeEdge before 1.20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// State before there was a phase.
+    /// State of the job on the node. Only written by KubeEdge before 1.20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }
 
-/// One step of a job on a node.
+/// A step of a job on a node.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ActionStatus {
-    /// The step.
+    /// Name of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// Its outcome: `True`, `False` or `Unknown`.
+    /// Outcome of the step: `True`, `False` or `Unknown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Why it failed.
+    /// Reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When it ended, RFC 3339.
+    /// Time at which the step ended, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
 }
 
-/// Which nodes pull which images.
+/// Images to pull, and the nodes.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "operations.kubeedge.io",
@@ -191,110 +191,110 @@ pub struct ActionStatus {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePrePullJobSpec {
-    /// All of it.
+    /// Images to pull, and the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pre_pull_template: Option<ImagePrePullTemplate>,
 }
 
-/// Which nodes pull which images.
+/// Images to pull, and the nodes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePrePullTemplate {
-    /// The images.
+    /// Images to pull.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// Secret for the registry, as `namespace/name`.
+    /// Secret with the registry's credentials, as `namespace/name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_secrets: Option<String>,
-    /// Tries for each image.
+    /// Number of retries for each image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_times: Option<i32>,
-    /// The nodes, by name; goes before the selector.
+    /// Nodes, by name. Overrides labelSelector.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_names: Vec<String>,
-    /// The nodes, by label.
+    /// Nodes, by label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
-    /// Nodes that work at the same time; 1 if not given.
+    /// Number of nodes that run the job at the same time. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<i32>,
-    /// Limit for one node; 300 if not given.
+    /// Timeout of one node, in seconds. Default: 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// Share of nodes that may fail, 0 to 1, before the job stops; 0.1 if not given.
+    /// Fraction of nodes that may fail before the job stops, 0 to 1. Default: 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_tolerate: Option<String>,
-    /// What is checked first: `disk`.
+    /// Resources to check before the pull: `disk`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check_items: Vec<String>,
 }
 
-/// How far the job is.
+/// Progress of the job.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePrePullJobStatus {
-    /// `Init`, `InProgress`, `Completed` or `Failure`.
+    /// Phase of the job: `Init`, `InProgress`, `Completed` or `Failure`.
     pub phase: String,
-    /// Why it failed.
+    /// Reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Each node.
+    /// Progress on each node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_status: Vec<ImagePrePullNodeStatus>,
-    /// Last event; written by KubeEdge before 1.20, as the next.
+    /// Latest event. Only written by KubeEdge before 1.20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// Outcome of that event.
+    /// Outcome of the latest event. Only written by KubeEdge before 1.20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// State before there was a phase.
+    /// State of the job. Only written by KubeEdge before 1.20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// When the state changed, RFC 3339.
+    /// Time of the latest change of the state, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// Each node, in the form of `v1alpha1`.
+    /// Progress on each node, in the format of `v1alpha1`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::open_list")]
     pub status: Vec<Map<String, Value>>,
 }
 
-/// One node of a pull.
+/// Progress of a pull on a node.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePrePullNodeStatus {
-    /// The node.
+    /// Name of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
-    /// How far it is.
+    /// Phase of the job on the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Why it failed.
+    /// Reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Its steps.
+    /// Steps of the job on the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub action_flow: Vec<ActionStatus>,
-    /// Each image.
+    /// State of each image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_status: Vec<ImageStatus>,
 }
 
-/// One image on one node.
+/// State of an image on a node.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ImageStatus {
-    /// The image.
+    /// Name of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Whether it is there: `True` or `False`.
+    /// Whether the image was pulled: `True` or `False`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Why not.
+    /// Reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// Which nodes change which settings.
+/// Settings to change, and the nodes.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "operations.kubeedge.io",
@@ -304,7 +304,7 @@ pub struct ImageStatus {
     derive = "Default",
     derive = "PartialEq",
     status = "ConfigUpdateJobStatus",
-    doc = "Changes settings of nodes.",
+    doc = "Changes the configuration of nodes.",
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(
         name = "Age",
@@ -314,53 +314,53 @@ pub struct ImageStatus {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigUpdateJobSpec {
-    /// New values by place in edgecore.yaml, as `modules.edgeHub.heartbeat`.
+    /// New values, by path in edgecore.yaml, for example `modules.edgeHub.heartbeat`.
     pub update_fields: BTreeMap<String, String>,
-    /// The nodes, by name; goes before the selector.
+    /// Nodes, by name. Overrides labelSelector.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_names: Vec<String>,
-    /// The nodes, by label.
+    /// Nodes, by label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
-    /// Nodes that work at the same time; 1 if not given.
+    /// Number of nodes that run the job at the same time. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<i32>,
-    /// Limit for one node; 300 if not given.
+    /// Timeout of one node, in seconds. Default: 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// Share of nodes that may fail, 0 to 1, before the job stops; 0.1 if not given.
+    /// Fraction of nodes that may fail before the job stops, 0 to 1. Default: 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_tolerate: Option<String>,
 }
 
-/// How far the job is.
+/// Progress of the job.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigUpdateJobStatus {
-    /// `Init`, `InProgress`, `Completed` or `Failure`.
+    /// Phase of the job: `Init`, `InProgress`, `Completed` or `Failure`.
     pub phase: String,
-    /// Why it failed.
+    /// Reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Each node.
+    /// Progress on each node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_status: Vec<ConfigUpdateNodeStatus>,
 }
 
-/// One node of a change.
+/// Progress of a change on a node.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigUpdateNodeStatus {
-    /// The node.
+    /// Name of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
-    /// How far it is.
+    /// Phase of the job on the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Why it failed.
+    /// Reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Its steps.
+    /// Steps of the job on the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub action_flow: Vec<ActionStatus>,
 }

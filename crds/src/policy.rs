@@ -10,7 +10,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One service account and everything bound to it.
+/// A service account, and all roles that are bound to it.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "policy.kubeedge.io",
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
     derive = "Default",
     derive = "PartialEq",
     status = "ServiceAccountAccessStatus",
-    doc = "What a service account may do.",
+    doc = "Permissions of a service account, for the nodes that run its pods.",
     printcolumn(
         name = "Account",
         type_ = "string",
@@ -36,16 +36,16 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceAccountAccessSpec {
-    /// The account.
+    /// The service account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account: Option<ServiceAccount>,
-    /// Its UID.
+    /// UID of the service account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account_uid: Option<String>,
-    /// Its rights in its namespace.
+    /// Permissions in single namespaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access_role_binding: Vec<AccessRoleBinding>,
-    /// Its rights everywhere.
+    /// Permissions in all namespaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access_cluster_role_binding: Vec<AccessClusterRoleBinding>,
 }
@@ -68,35 +68,35 @@ impl ServiceAccountAccessSpec {
     }
 }
 
-/// A binding with the rules that it refers to.
+/// A RoleBinding and the rules of its role.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessRoleBinding {
-    /// The binding.
+    /// The RoleBinding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role_binding: Option<RoleBinding>,
-    /// The rules of its role.
+    /// Rules of the role.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<PolicyRule>,
 }
 
-/// A cluster-wide binding with the rules that it refers to.
+/// A ClusterRoleBinding and the rules of its role.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessClusterRoleBinding {
-    /// The binding.
+    /// The ClusterRoleBinding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_role_binding: Option<ClusterRoleBinding>,
-    /// The rules of its role.
+    /// Rules of the role.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<PolicyRule>,
 }
 
-/// Where it has been brought.
+/// Nodes that have received the permissions.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceAccountAccessStatus {
-    /// Nodes that run pods of the account.
+    /// Nodes that run pods of the service account.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_list: Vec<String>,
 }

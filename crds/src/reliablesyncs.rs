@@ -6,7 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which namespaced object a node holds; stands in the object's namespace.
+/// The namespaced object, which is in the same namespace.
 #[derive(
     CustomResource, Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize,
 )]
@@ -35,14 +35,14 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectSyncSpec {
-    /// API version of the object, such as `v1`.
+    /// API version of the object, for example `v1`.
     #[serde(
         rename = "objectAPIVersion",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub object_api_version: Option<String>,
-    /// Kind of the object, such as `Pod`.
+    /// Kind of the object, for example `Pod`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_kind: Option<String>,
     /// Name of the object.
@@ -50,7 +50,7 @@ pub struct ObjectSyncSpec {
     pub object_name: Option<String>,
 }
 
-/// The revision that the node has acknowledged.
+/// Revision that the node has acknowledged.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectSyncStatus {
@@ -59,7 +59,7 @@ pub struct ObjectSyncStatus {
     pub object_resource_version: Option<String>,
 }
 
-/// Which cluster-wide object a node holds.
+/// The cluster-wide object.
 #[derive(
     CustomResource, Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize,
 )]
@@ -87,14 +87,14 @@ pub struct ObjectSyncStatus {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterObjectSyncSpec {
-    /// API version of the object, such as `v1`.
+    /// API version of the object, for example `v1`.
     #[serde(
         rename = "objectAPIVersion",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub object_api_version: Option<String>,
-    /// Kind of the object, such as `Node`.
+    /// Kind of the object, for example `Node`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_kind: Option<String>,
     /// Name of the object.
@@ -102,7 +102,7 @@ pub struct ClusterObjectSyncSpec {
     pub object_name: Option<String>,
 }
 
-/// The revision of a cluster-wide object that the node has acknowledged.
+/// Revision that the node has acknowledged.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterObjectSyncStatus {

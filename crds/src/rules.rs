@@ -8,7 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// From where to where messages go.
+/// Source and target of the messages.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "rules.kubeedge.io",
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
     derive = "Default",
     derive = "PartialEq",
     status = "RuleStatus",
-    doc = "A way for messages between cloud and edge.",
+    doc = "Routes messages between the cloud and edge nodes, from one RuleEndpoint to another.",
     printcolumn(name = "Source", type_ = "string", json_path = ".spec.source"),
     printcolumn(name = "Target", type_ = "string", json_path = ".spec.target"),
     printcolumn(
@@ -38,30 +38,30 @@ use serde::{Deserialize, Serialize};
 pub struct RuleSpec {
     /// Name of the RuleEndpoint that messages come from.
     pub source: String,
-    /// What of it: `path` for rest, `topic` and `node_name` for eventbus.
+    /// Messages to route: `path` for rest; `topic` and `node_name` for eventbus.
     pub source_resource: BTreeMap<String, String>,
-    /// Name of the RuleEndpoint that messages go to.
+    /// Name of the RuleEndpoint that messages are sent to.
     pub target: String,
-    /// Where in it: `resource` for rest, `topic` for eventbus, `path` for servicebus.
+    /// Destination at the target: `resource` for rest; `topic` for eventbus; `path` for servicebus.
     pub target_resource: BTreeMap<String, String>,
 }
 
-/// What has gone that way.
+/// Numbers of routed messages, and the latest errors.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleStatus {
-    /// Messages that arrived.
+    /// Number of messages that were delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_messages: Option<i64>,
-    /// Messages that did not.
+    /// Number of messages that could not be delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail_messages: Option<i64>,
-    /// The last reasons.
+    /// Latest errors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
 }
 
-/// One end of a way.
+/// Type and settings of the endpoint.
 #[derive(CustomResource, Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "rules.kubeedge.io",
@@ -71,7 +71,7 @@ pub struct RuleStatus {
     namespaced,
     shortname = "re",
     derive = "PartialEq",
-    doc = "An end of a way for messages.",
+    doc = "A source or target of Rules.",
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.ruleEndpointType"),
     printcolumn(
         name = "Age",
@@ -81,23 +81,23 @@ pub struct RuleStatus {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RuleEndpointSpec {
-    /// What kind of end.
+    /// Type of the endpoint: `rest`, `eventbus` or `servicebus`.
     pub rule_endpoint_type: RuleEndpointType,
-    /// Settings of the kind: `service_port` for servicebus.
+    /// Settings of this type: `service_port` for servicebus.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, String>,
 }
 
-/// Kind of an end.
+/// Type of an endpoint.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum RuleEndpointType {
-    /// HTTP at the cloud.
+    /// HTTP in the cloud.
     #[serde(rename = "rest")]
     Rest,
-    /// MQTT at the edge.
+    /// MQTT on a node.
     #[serde(rename = "eventbus")]
     EventBus,
-    /// HTTP at the edge.
+    /// HTTP on a node.
     #[serde(rename = "servicebus")]
     ServiceBus,
 }

@@ -108,7 +108,7 @@ impl Evictor {
         }
         let Some(worst) = decision.met.first() else {
             if shortages.recover() {
-                tracing::warn!("resource pressure on the node ended");
+                tracing::info!("resource pressure on the node ended");
             }
             return Vec::new();
         };
@@ -244,7 +244,7 @@ impl Evictor {
         if messages::is_critical(pod) {
             return false;
         }
-        tracing::info!(pod = pod.metadata.name, message, "evicted");
+        tracing::info!(pod = pod.metadata.name, message, "pod evicted");
         self.events
             .pod(pod, EventType::Warning, messages::EVICTED, message.clone());
         let disrupted = by_node.then(|| message.clone());

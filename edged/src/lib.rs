@@ -318,7 +318,7 @@ impl Default for SyncConfig {
 pub enum Error {
     /// A directory cannot be created or used.
     #[error(
-        "cannot use {path} for {purpose}: run the agent as a user who may write there, or configure another one"
+        "cannot use {path} for {purpose}: run the agent as a user with write permission, or configure another path"
     )]
     Directory {
         /// Path of the directory.
@@ -330,7 +330,7 @@ pub enum Error {
     },
     /// The server cannot listen.
     #[error(
-        "health and metrics cannot be served; stop the other agent, or change tailoredKubeletConfig.readOnlyPort (0: not at all)"
+        "cannot serve health and metrics; stop the other agent, or change tailoredKubeletConfig.readOnlyPort (0 disables them)"
     )]
     Server(#[from] BindError),
     /// The node has no usable name.

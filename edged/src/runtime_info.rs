@@ -39,7 +39,7 @@ pub struct RuntimeInfo {
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeInfoError {
     /// It does not implement CRI v1.
-    #[error("it speaks no CRI v1 ({0})")]
+    #[error("the runtime does not support CRI v1 ({0})")]
     Unimplemented(String),
     /// It does not answer, or answers with an error.
     #[error("{0}")]

@@ -58,10 +58,10 @@ pub enum NodeError {
     #[error("node {0:?} did not answer in time")]
     Timeout(String),
     /// All streams of the node are in use.
-    #[error("node {0:?} has no room for another stream; end one of those that are open")]
+    #[error("node {0:?} has no capacity for another stream; close an open one")]
     Full(String),
     /// The response is not HTTP, or the connection ended before its head.
-    #[error("node {0:?} gave no valid answer: {1}")]
+    #[error("node {0:?} sent an invalid response: {1}")]
     Broken(String, String),
 }
 

@@ -84,7 +84,7 @@ pub enum SettingError {
     #[error("setting {0} is missing; add it to configData")]
     Missing(String),
     /// The setting has another type or form.
-    #[error("setting {name} is wrong")]
+    #[error("setting {name} is invalid")]
     Wrong {
         /// The setting's name.
         name: String,

@@ -211,7 +211,7 @@ async fn serve<P: Protocol>(protocol: Arc<P>, device: watch::Receiver<Arc<Device
             Ok(()) => return,
             Err(error) if error.is_panic() => {
                 let name = device.borrow().name.clone();
-                error!(device = name, %error, "code of the protocol panicked; restarting the device");
+                error!(device = name, %error, "protocol code panicked; restarting the device");
                 sleep(AFTER_A_PANIC).await;
             }
             Err(_) => return,

@@ -8,7 +8,7 @@ use crate::{reason::Fault, store::StoreError};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A port cannot be bound.
-    #[error("cannot listen on {address}; is another broker running there?")]
+    #[error("cannot listen on {address}; check whether another broker uses it")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -26,7 +26,7 @@ pub enum Error {
         source: rustls_pki_types::pem::Error,
     },
     /// The certificate and the key do not make a TLS server.
-    #[error("cannot make a TLS server of {}; key and certificate must belong together", path.display())]
+    #[error("cannot use {} for TLS; key and certificate must belong together", path.display())]
     Tls {
         /// The certificate.
         path: PathBuf,
@@ -34,7 +34,7 @@ pub enum Error {
         source: rustls::Error,
     },
     /// The client authorities cannot be used.
-    #[error("cannot verify client certificates with {}; it must hold at least one authority", path.display())]
+    #[error("cannot verify client certificates with {}; it must contain at least one CA certificate", path.display())]
     Authorities {
         /// The file.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum Error {
         source: rustls::server::VerifierBuilderError,
     },
     /// The accepting task has panicked, which is a defect of this program.
-    #[error("the MQTT broker accepts no connections any more; please report this with the log")]
+    #[error("the MQTT broker stopped accepting connections; please report this with the log")]
     Accept(#[source] tokio::task::JoinError),
     /// The database failed. What is not on disk is not acknowledged, so the broker ends and reads the disk again when restarted.
     #[error("the MQTT broker cannot store acknowledged messages")]
@@ -62,7 +62,7 @@ pub enum PublishError {
     #[error("the topic cannot be used")]
     Topic(#[source] Fault),
     /// A subscriber had no room for [`Limits::patience`](crate::Limits::patience).
-    #[error("a subscriber's queue is full; it takes too few messages")]
+    #[error("a subscriber's queue is full; the subscriber is too slow")]
     Full,
     /// The broker has ended.
     #[error("the MQTT broker has stopped")]

@@ -58,7 +58,7 @@ async fn main() -> anyhow::Result<()> {
     })
     .await?;
     for address in handle.addresses() {
-        tracing::info!(%address, "listening");
+        tracing::info!(%address, "MQTT broker listening");
     }
     let shutdown = CancellationToken::new();
     let (mut interrupt, mut terminate) = (

@@ -10,13 +10,13 @@ use super::Key;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// Its checksum does not match its bytes, key and revision.
-    #[error("its bytes are not those that were written")]
+    #[error("its checksum does not match")]
     Changed,
     /// It was encrypted, and its bytes were not made with the key.
     #[error("it was changed after it was encrypted")]
     Forged,
     /// It has no checksum and is not a JSON object: it was written by another program.
-    #[error("it is no JSON object: {0}")]
+    #[error("it is not a JSON object: {0}")]
     NotJson(String),
 }
 

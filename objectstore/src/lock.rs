@@ -25,7 +25,7 @@ pub struct StoreLock {
 pub enum LockError {
     /// Another program holds the lock.
     #[error(
-        "{} is in use by {}; end that program first, or give this one a database of its own",
+        "{} is in use by {}; stop that program first, or configure another database",
         database.display(),
         who(*holder)
     )]

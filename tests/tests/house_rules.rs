@@ -23,6 +23,8 @@ mod matches;
 mod mesh_behaviour;
 #[path = "house_rules/names.rs"]
 mod names;
+#[path = "house_rules/texts.rs"]
+mod texts;
 
 /// The hard limit; most files are a third of it.
 const MAX_LINES: usize = 600;

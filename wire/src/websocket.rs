@@ -47,7 +47,7 @@ pub enum Error {
     #[error("a frame of the unknown operation {0}")]
     Operation(u8),
     /// A client's frame is not masked, or a server's is.
-    #[error("a frame is masked where it must not be, or the other way round")]
+    #[error("the masking of a frame is wrong for its direction")]
     Mask,
     /// A control frame is too long or fragmented.
     #[error("a control frame is too long or in fragments")]

@@ -40,26 +40,26 @@ pub enum Error {
     },
     /// MetaServer would be accessible from the network.
     #[error(
-        "modules.metaManager.metaServer.server is {0}, which others than this node's own programs reach; set \
+        "modules.metaManager.metaServer.server is {0}, which is reachable from other machines; set \
          featureGates.requireAuthorization to true, or choose a loopback address"
     )]
     OpenMetaServer(SocketAddr),
     /// MetaServer, or EdgeMesh, which reads through it, has no store for copies.
     #[error(
-        "MetaServer or EdgeMesh is enabled without a store for copies; pass one, or disable it"
+        "MetaServer or EdgeMesh is enabled without a cache database; pass one, or disable the module"
     )]
     NoCopies,
     /// The store cannot be opened.
-    #[error("what the cloud said cannot be read")]
+    #[error("cannot open the database of objects from the cloud")]
     Store(#[from] StoreError),
     /// Another agent uses the same database.
-    #[error("the database belongs to one agent at a time")]
+    #[error("another agent uses the database")]
     Locked(#[from] LockError),
     /// The encryption keys of the store cannot be used.
     #[error(transparent)]
     Keys(#[from] KeysError),
     /// EdgeD cannot be built.
-    #[error("pods cannot be run")]
+    #[error("cannot run pods")]
     Edged(#[from] edged::Error),
     /// EventBus cannot be built.
     #[error(transparent)]

@@ -55,9 +55,9 @@ impl Sources {
 
 fn queues(all: &[Queue]) -> [Metric; 2] {
     let name = "edge_agent_queue_messages";
-    let waiting = Metric::gauge(name, "What waits in a queue of the agent.");
+    let waiting = Metric::gauge(name, "Entries in a queue of the agent.");
     let name = "edge_agent_queue_capacity";
-    let bound = Metric::gauge(name, "How much may wait in a queue of the agent.");
+    let bound = Metric::gauge(name, "Capacity of a queue of the agent.");
     let with = |metric: Metric, figure: fn(&Queue) -> usize| {
         all.iter().fold(metric, |metric, queue| {
             metric.with(&[("queue", queue.name)], figure(queue) as u64)

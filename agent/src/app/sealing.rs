@@ -21,14 +21,14 @@ pub enum KeysError {
     Keyring(#[source] SealError),
     /// The keyring does not have the key.
     #[error(
-        "database.keyring cannot be used: the kernel's keyring has no key {0:?}; before the agent starts, as its user, \
-         `keyctl padd user {0:?} @u <FILE` puts the keys of a key file there"
+        "database.keyring cannot be used: the kernel's keyring has no key {0:?}; add it as the agent's user before the agent starts: \
+         `keyctl padd user {0:?} @u <FILE`"
     )]
     Missing(String),
     /// The keyring cannot be read.
     #[error(
-        "database.keyring cannot be used: the kernel refuses to read the key {description:?}; it has to be readable for the \
-         agent's user, and a container has to be allowed keyctl(2)"
+        "database.keyring cannot be used: the kernel refuses to read the key {description:?}; make it readable for the agent's user, \
+         and allow keyctl(2) in the agent's container"
     )]
     Refused {
         /// The description of the key.

@@ -103,7 +103,10 @@ fn filters_are_valid_and_never_quieter_with_more() {
 #[test]
 fn prints_instead_of_running() {
     for (line, part) in [
-        ("edge-agent --minconfig", "# What most people set"),
+        (
+            "edge-agent --minconfig",
+            "# The settings that most nodes need",
+        ),
         ("edge-agent --defaultconfig", "remoteQueryTimeout: 60"),
         ("edge-agent completion bash", "complete -F"),
         ("edge-agent completion zsh", "#compdef edge-agent"),

@@ -52,7 +52,8 @@ const MAX_BYTES: u64 = 1024 * 1024;
 pub enum Error {
     /// The file is missing, or cannot be read.
     #[error(
-        "cannot read {path}; join a cloud with `edge-agent join`, or write a configuration yourself: `mkdir -p {} && edge-agent --minconfig > {path}`",
+        "cannot read {path}; join a cloud with `edge-agent join`, or create a minimal configuration: `mkdir -p {} && edge-agent \
+         --minconfig > {path}`",
         path.parent().unwrap_or(Path::new(".")).display()
     )]
     Read {
@@ -72,7 +73,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The token cannot be removed alone.
-    #[error("cannot remove the used join token from {0}; remove modules.edgeHub.token by hand")]
+    #[error(
+        "cannot remove the used join token from {0}; remove modules.edgeHub.token from the file"
+    )]
     TokenStays(PathBuf),
     /// The file is larger than any configuration.
     #[error("{0} has more than {MAX_BYTES} bytes; this is not an edgecore.yaml")]

@@ -47,7 +47,7 @@ pub(super) async fn run(
         .await
         .with_context(|| {
             format!(
-                "{} is written, but this could not be noted in {}",
+                "{} is written, but this could not be recorded in {}",
                 target.display(),
                 store.display()
             )
@@ -113,7 +113,7 @@ fn holder(path: &Path) -> anyhow::Result<Option<u32>> {
     };
     let numbers = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
     let processes = fs::read_dir("/proc")
-        .context("/proc cannot be read: who has the file open is not known")?;
+        .context("cannot read /proc, so cannot check whether a process has the file open")?;
     for pid in processes
         .filter_map(numbers)
         .filter(|pid: &u32| *pid != std::process::id())

@@ -203,7 +203,7 @@ fn a_check_reports_every_fault() {
         output: None,
     });
     assert_eq!(code, ExitCode::FAILURE);
-    let expected = "damaged: secrets a/s: its bytes are not those that were written\nsome objects are damaged; the agent ignores them and";
+    let expected = "damaged: secrets a/s: its checksum does not match\nsome objects are damaged; the agent ignores them and";
     assert!(said_damaged.starts_with(expected), "{said_damaged}");
     let (code, dumped) = run_command(Db::Dump {
         file: node.file(),
@@ -211,7 +211,7 @@ fn a_check_reports_every_fault() {
     });
     assert_eq!(code, ExitCode::SUCCESS);
     assert!(
-        dumped.lines().count() == 2 && dumped.contains("\"damaged\":\"its bytes"),
+        dumped.lines().count() == 2 && dumped.contains("\"damaged\":\"its checksum"),
         "{dumped}"
     );
     let bytes = fs::read(node.at("outrigger.db")).unwrap();

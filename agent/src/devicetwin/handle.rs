@@ -36,7 +36,7 @@ pub enum ObjectError {
     #[error("the store cannot be read")]
     Store(#[from] StoreError),
     /// The object is not valid.
-    #[error("{id} is not what its kind says; mend the object in the cloud")]
+    #[error("{id} does not have the format of its kind; correct the object in the cloud")]
     Malformed {
         /// The id of the device or model.
         id: DeviceId,
@@ -44,7 +44,7 @@ pub enum ObjectError {
         source: serde_json::Error,
     },
     /// Its desired values are not available now.
-    #[error("what is wanted of it cannot be told")]
+    #[error("cannot get the device's desired values")]
     Refused(#[from] RequestError),
 }
 
@@ -210,7 +210,7 @@ impl DeviceTwin {
         };
         let mut requests = Metric::counter(
             "devicetwin_requests_total",
-            "Requests of mappers about devices and their twins, by how they ended.",
+            "Requests of mappers about devices and twins, by result: done, bad_request, not_found, too_large.",
         );
         for count in RequestOutcome::ALL
             .into_iter()
@@ -220,15 +220,11 @@ impl DeviceTwin {
         }
         let reports = Metric::counter(
             "devicetwin_reports_total",
-            "Reports of twins and states of devices that the cloud has confirmed.",
+            "Reports of twins and states that the cloud has confirmed.",
         );
         vec![
             Metric::gauge("devicetwin_devices", "Devices of this node.").of(devices),
-            Metric::gauge(
-                "devicetwin_device_models",
-                "Models of devices on this node.",
-            )
-            .of(models),
+            Metric::gauge("devicetwin_device_models", "Device models of this node.").of(models),
             requests,
             reports.of(self.counts.get(RequestOutcome::Reported)),
         ]

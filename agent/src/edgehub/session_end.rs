@@ -13,17 +13,17 @@ pub(super) enum SessionEnd {
     Shutdown,
     #[error("the cloud closed the connection")]
     Closed,
-    #[error("{0}; a name is one machine's: give one of the two another, or end one")]
+    #[error("{0}; two machines use the same node name; rename or stop one of them")]
     TakenOver(String),
-    #[error("the cloud has not been heard of for too long; the link is dead")]
+    #[error("no message from the cloud in time; connection considered lost")]
     Silent,
     #[error(
-        "the connection ended without a close; the cloud was stopped, or something between ended it"
+        "connection dropped without a close frame; the cloud was stopped, or a proxy or firewall closed the connection"
     )]
     Lost,
     #[error("the socket failed")]
     Socket(#[source] Box<tungstenite::Error>),
-    #[error("a message could not be written in time; the link is stalled")]
+    #[error("cannot send a message in time; connection stalled")]
     Stalled,
     #[error("the cloud sent a malformed message")]
     Malformed(#[source] wire::json::DecodeError),

@@ -207,7 +207,7 @@ impl Connector<'_> {
             config, endpoints, ..
         } = self.task;
         if self.redial.take_outage() {
-            warn!(cloud = %server, "connection to CloudHub restored");
+            info!(cloud = %server, "connection to CloudHub restored");
         } else {
             info!(cloud = %server, "connected to CloudHub");
         }

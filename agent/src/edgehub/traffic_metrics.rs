@@ -17,15 +17,15 @@ pub(super) fn metrics(flows: &[Flow], octets: Octets) -> [Metric; 3] {
     };
     let messages = Metric::counter(
         "edgehub_messages_total",
-        "Messages to the cloud (up) and from it (down), by what they are about.",
+        "Messages to the cloud (up) and from it (down), by kind.",
     );
     let bytes = Metric::counter(
         "edgehub_message_bytes_total",
-        "Bytes of these messages as they are encoded, without TLS and framing.",
+        "Bytes of messages to the cloud (up) and from it (down) as encoded, without TLS and framing.",
     );
     let socket = Metric::counter(
         "edgehub_socket_bytes_total",
-        "Bytes on the connections to the cloud, with TLS, framing, handshakes and signs of life.",
+        "Bytes on the connections to the cloud, including TLS and framing.",
     );
     [
         by_flow(messages, |flow| flow.messages),

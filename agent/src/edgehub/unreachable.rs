@@ -10,7 +10,7 @@ pub enum Unreachable {
     #[error("the cloud is not connected")]
     Offline,
     /// A newer report of the same object replaced the message before it was sent.
-    #[error("a newer report on the same object was sent instead")]
+    #[error("replaced by a newer report of the same object")]
     Superseded,
     /// There was no answer in time.
     #[error("the cloud did not answer within {0:?}")]

@@ -46,9 +46,9 @@ pub(super) enum DialError {
     Direct(#[from] io::Error),
     #[error("{0}")]
     Relay(#[from] RelayDialError),
-    #[error("not directly ({0}), and not over the relay: {1}")]
+    #[error("cannot connect directly ({0}) or over the relay: {1}")]
     Both(io::Error, RelayDialError),
-    #[error("its address is in a network of this node's own pods, and there is no relay")]
+    #[error("the address is in this node's own pod network, and there is no relay")]
     OwnPodNetwork,
 }
 

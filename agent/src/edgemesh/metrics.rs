@@ -36,29 +36,29 @@ impl MeshMetrics {
         let all = [
             (
                 "edgemesh_connections_total",
-                "Connections to Services that were taken.",
+                "Connections to Services that were accepted.",
                 &self.accepted,
             ),
             (
                 "edgemesh_refused_total",
-                "Connections and UDP clients that were refused, since there were too many.",
+                "Connections and UDP clients that were refused because there were too many.",
                 &self.refused,
             ),
             (
                 "edgemesh_unreached_total",
-                "Connections for which no endpoint was reached.",
+                "Connections for which no endpoint could be reached.",
                 &self.unreached,
             ),
             (
                 "edgemesh_udp_flows_total",
-                "UDP clients that got an endpoint.",
+                "UDP clients for which an endpoint was selected.",
                 &self.flows,
             ),
         ];
         let mut all: Vec<_> = all
             .map(|(name, help, count)| Metric::counter(name, help).of(count.load(Relaxed)))
             .into();
-        let help = "Connections over the relay: to other nodes, and of other nodes.";
+        let help = "Connections over the relay to other nodes (out) and from other nodes (in), by outcome: opened, failed.";
         let [out, failed, inward, refused] = [
             &self.relay_dialled,
             &self.relay_failed,
@@ -68,15 +68,15 @@ impl MeshMetrics {
         .map(|count| count.load(Relaxed));
         all.push(
             Metric::counter("edgemesh_relay_connections_total", help)
-                .with(&[("direction", "out"), ("outcome", "made")], out)
+                .with(&[("direction", "out"), ("outcome", "opened")], out)
                 .with(&[("direction", "out"), ("outcome", "failed")], failed)
-                .with(&[("direction", "in"), ("outcome", "made")], inward)
+                .with(&[("direction", "in"), ("outcome", "opened")], inward)
                 .with(&[("direction", "in"), ("outcome", "failed")], refused),
         );
         all.push(
             Metric::counter(
                 "edgemesh_relay_bytes_total",
-                "Bytes of connections over the relay, encrypted as they are.",
+                "Encrypted bytes that were sent and received over the relay.",
             )
             .with(&[("direction", "sent")], self.relay_sent.load(Relaxed))
             .with(

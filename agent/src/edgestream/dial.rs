@@ -52,7 +52,7 @@ pub(super) enum DialError {
         #[source] Box<dyn std::error::Error + Send + Sync>,
     ),
     #[error(
-        "{0} did not upgrade the connection; check that this is the address of the cloud's stream server, and that nothing between \
+        "{0} did not upgrade the connection; check that this is the address of the cloud's stream server, and that no proxy or firewall \
          closes connections"
     )]
     Upgrade(String, #[source] Box<dyn std::error::Error + Send + Sync>),

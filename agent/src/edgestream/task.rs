@@ -58,7 +58,7 @@ impl<A: RequestHandler> Task<A> {
             match dialled {
                 Ok((stream, window)) => {
                     if faults.recover() || std::mem::take(&mut is_closed) {
-                        warn!(server = %self.config.server, "stream tunnel established again");
+                        info!(server = %self.config.server, "stream tunnel restored");
                     } else {
                         info!(server = %self.config.server, "stream tunnel established");
                     }

@@ -243,7 +243,7 @@ impl Connection<'_> {
         match event {
             Event::Incoming(Incoming::ConnAck(ack)) => {
                 if std::mem::take(&mut self.is_outage_logged) {
-                    warn!(broker = %self.server, resumed = ack.session_present, "MQTT connection restored");
+                    info!(broker = %self.server, resumed = ack.session_present, "MQTT connection restored");
                 } else {
                     info!(broker = %self.server, resumed = ack.session_present, "connected to the MQTT broker");
                 }

@@ -296,14 +296,14 @@ impl Bus {
             with(
                 Metric::gauge(
                     "eventbus_broker_connected",
-                    "Whether the MQTT broker takes messages (1) or not (0).",
+                    "Whether the MQTT broker (internal, external) is connected (1) or not (0).",
                 ),
                 of(|broker_queue| u64::from(*broker_queue.up.borrow())).collect(),
             ),
             with(
                 Metric::counter(
                     "eventbus_messages_received_total",
-                    "Messages from the MQTT broker.",
+                    "Messages received from the MQTT broker.",
                 ),
                 of(|broker_queue| broker_queue.message_counts.received.load(Ordering::Relaxed))
                     .collect(),
@@ -311,7 +311,7 @@ impl Bus {
             with(
                 Metric::counter(
                     "eventbus_messages_published_total",
-                    "Messages that were published at the MQTT broker.",
+                    "Messages published to the MQTT broker.",
                 ),
                 of(|broker_queue| {
                     broker_queue
@@ -324,14 +324,14 @@ impl Bus {
             with(
                 Metric::counter(
                     "eventbus_publications_dropped_total",
-                    "Messages that were not published, since too many waited for the MQTT broker.",
+                    "Messages for the MQTT broker that were dropped because too many waited.",
                 ),
                 of(|broker_queue| broker_queue.dropped.load(Ordering::Relaxed)).collect(),
             ),
             with(
                 Metric::counter(
                     "eventbus_broker_failures_total",
-                    "Connections to the MQTT broker that did not come about or were lost.",
+                    "Connections to the MQTT broker that failed or were lost.",
                 ),
                 of(|broker_queue| broker_queue.failures.load(Ordering::Relaxed)).collect(),
             ),

@@ -80,15 +80,15 @@ impl BusMetrics {
         };
         let uploads = Metric::counter(
             "eventbus_uploads_dropped_total",
-            "Messages for the cloud that were dropped, since too many waited.",
+            "Messages for the cloud that were dropped because too many waited.",
         );
         let requests = Metric::counter(
             "eventbus_requests_dropped_total",
-            "Requests about devices at QoS 0 that were dropped, since too many waited.",
+            "Requests about devices at QoS 0 that were dropped because too many waited.",
         );
         let lost = Metric::counter(
             "eventbus_uploads_lost_total",
-            "Messages for the cloud that it will not get, by the reason: too many waited for it, no text, or refused by it.",
+            "Messages for the cloud that were lost, by reason: too many waited (outbox_full), not text (no_text), refused by the cloud (refused).",
         );
         let reasons = ["outbox_full", "no_text", "refused"]
             .into_iter()
@@ -119,47 +119,47 @@ fn broker(counts: mqtt::Counts) -> [Metric; 11] {
     [
         counter(
             "mqtt_messages_received_total",
-            "Messages that the internal MQTT broker took from publishers.",
+            "Messages that the internal MQTT broker received from publishers, including the agent.",
             counts.received,
         ),
         counter(
             "mqtt_messages_sent_total",
-            "Messages that the internal MQTT broker gave to subscribers.",
+            "Messages that the internal MQTT broker sent to subscribers, including the agent.",
             counts.sent,
         ),
         counter(
             "mqtt_messages_dropped_total",
-            "Messages that a full queue, an expiry or a limit of the client kept from a subscriber.",
+            "Messages that the internal MQTT broker did not deliver because of a full queue, an expiry or a limit of the client.",
             counts.dropped,
         ),
         counter(
             "mqtt_refused_total",
-            "Connections, publications and subscriptions that were refused.",
+            "Connections, publications and subscriptions that the internal MQTT broker refused.",
             counts.refused,
         ),
         counter(
             "mqtt_protocol_errors_total",
-            "Connections ended for malformed or forbidden packets.",
+            "Connections that the internal MQTT broker closed because of malformed or forbidden packets.",
             counts.faults,
         ),
         counter(
             "mqtt_slow_clients_total",
-            "Clients cut off because they did not keep up.",
+            "Slow clients that the internal MQTT broker disconnected.",
             counts.slow,
         ),
         counter(
             "mqtt_sessions_evicted_total",
-            "Sessions without their client that ended to make room for new ones.",
+            "Sessions without a client that the internal MQTT broker removed to make room for new ones.",
             counts.evicted,
         ),
         gauge(
             "mqtt_clients",
-            "Clients that are connected to the internal MQTT broker.",
+            "Clients connected to the internal MQTT broker.",
             counts.connections,
         ),
         gauge(
             "mqtt_sessions",
-            "Sessions of the internal MQTT broker, those of clients that are away included.",
+            "Sessions of the internal MQTT broker, including sessions without a connected client.",
             counts.sessions,
         ),
         gauge(

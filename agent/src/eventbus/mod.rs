@@ -107,15 +107,15 @@ pub struct Config {
 pub enum Error {
     /// The internal broker cannot start, or has failed.
     #[error(
-        "modules.eventBus: the internal broker cannot run; where something else listens at its port, change mqttServerInternal, or set \
-         mqttMode to 2 to use a broker that is there"
+        "modules.eventBus: the internal broker cannot run; if another program uses its port, change mqttServerInternal, or set mqttMode \
+         to 2 to use an existing broker"
     )]
     Broker(#[from] mqtt::Error),
     /// The users of the internal broker cannot be read.
     #[error("modules.eventBus.internalAccess.passwordFile cannot be used")]
     Passwords(#[from] PasswordError),
     /// The client of the external broker cannot be created.
-    #[error("modules.eventBus: this is no client of a broker: {0}")]
+    #[error("modules.eventBus: invalid settings of the MQTT client: {0}")]
     Client(String),
 }
 

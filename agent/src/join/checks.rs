@@ -75,9 +75,7 @@ fn root(inputs: &CheckInputs<'_>) -> CheckResult {
             "run the same command with sudo, or choose a directory with --root",
         );
     }
-    CheckResult::Remark(
-        "not running as root: no volumes in memory and no limits for whole pods".into(),
-    )
+    CheckResult::Remark("not running as root: no memory volumes, no limits for whole pods".into())
 }
 
 /// Checks that there are no files of an earlier agent.
@@ -94,10 +92,11 @@ pub(super) fn clean(inputs: &CheckInputs<'_>) -> CheckResult {
     if !here(&all[0]) && config.database.exists() {
         return CheckResult::bad(
             format!(
-                "EdgeCore's database {} is here, and its pods would start",
+                "EdgeCore's database {} exists, and its pods would start",
                 config.database.display()
             ),
-            "remove EdgeCore with `keadm reset edge`; or keep its node, and run edge-agent with EdgeCore's edgecore.yaml instead of joining",
+            "remove EdgeCore with `keadm reset edge`; or run edge-agent with EdgeCore's edgecore.yaml instead of joining, to keep the \
+             node",
         );
     }
     let found: Vec<String> = all
@@ -106,15 +105,15 @@ pub(super) fn clean(inputs: &CheckInputs<'_>) -> CheckResult {
         .map(|path| path.display().to_string())
         .collect();
     if found.is_empty() {
-        return CheckResult::Passed("no agent was here before".into());
+        return CheckResult::Passed("no earlier node on this machine".into());
     }
     let cure = if config.database.exists() {
-        "`keadm reset edge` undoes EdgeCore's join; to take over from EdgeCore, stop it and run edge-agent without joining"
+        "`keadm reset edge` removes EdgeCore's node; to take over from EdgeCore, stop it and run edge-agent without joining"
     } else {
-        "`edge-agent reset` undoes an earlier join; to continue it, start edge-agent without joining"
+        "`edge-agent reset` removes the earlier node; to keep it, start edge-agent without joining"
     };
     CheckResult::bad(
-        format!("this machine is a node already: {}", found.join(", ")),
+        format!("this machine is already a node: {}", found.join(", ")),
         cure,
     )
 }
@@ -132,7 +131,7 @@ fn conflicting_programs(inputs: &CheckInputs<'_>) -> CheckResult {
     }
     let found = environment::processes(Path::new("/proc"), &names);
     if found.is_empty() {
-        return CheckResult::Passed("neither a kubelet nor another edge node runs here".into());
+        return CheckResult::Passed("no kubelet and no other edge node is running".into());
     }
     let list: Vec<String> = found
         .iter()
@@ -140,24 +139,24 @@ fn conflicting_programs(inputs: &CheckInputs<'_>) -> CheckResult {
         .collect();
     let cure = match found.first().map(|(name, _)| name.as_str()) {
         Some("kubelet") => {
-            "a machine is a node of one cluster: `kubeadm reset` ends the kubelet; CHECK_EDGECORE_ENVIRONMENT=false lets both run"
+            "a machine can be a node of one cluster: `kubeadm reset` removes the kubelet; CHECK_EDGECORE_ENVIRONMENT=false allows both"
         }
         Some("edgecore") => {
-            "`keadm reset edge` ends EdgeCore; to take over from it, stop it and run edge-agent without joining"
+            "`keadm reset edge` removes EdgeCore; to take over from it, stop it and run edge-agent without joining"
         }
         _ => {
-            "`edge-agent reset` ends it; for a second one beside it, give --root, --name, --read-only-port, --mqtt-port and, as --runtime-endpoint, a \
-             runtime of its own"
+            "`edge-agent reset` removes it; for a second agent, use --root, --name, --read-only-port, --mqtt-port, and \
+             --runtime-endpoint with another runtime"
         }
     };
-    CheckResult::bad(format!("{} runs here", list.join(", ")), cure)
+    CheckResult::bad(format!("{} is running", list.join(", ")), cure)
 }
 
 pub(super) fn runtime(inputs: &CheckInputs<'_>) -> CheckResult {
     let machine = inputs.machine;
     if inputs.join.runtime_endpoint.is_none() && !inputs.join.paths.is_system_wide() {
         return CheckResult::bad(
-            "no runtime was named, and with --root or --config none is looked for: the machine's own is for the machine's own agent",
+            "no container runtime was named; with --root or --config, the machine's runtime is not used",
             "name one that no other agent has, as --runtime-endpoint unix:///PATH; one without containers: `cloudsim runtime --socket PATH`",
         );
     }
@@ -174,7 +173,7 @@ pub(super) fn runtime(inputs: &CheckInputs<'_>) -> CheckResult {
             match &found.network {
                 None => CheckResult::Passed(what),
                 Some(why) => CheckResult::Remark(format!(
-                    "{what}, without a network for pods ({why}): only pods with hostNetwork start; install a CNI plugin"
+                    "{what}, without a pod network ({why}): only pods with hostNetwork start; install a CNI plugin"
                 )),
             }
         }
@@ -182,8 +181,8 @@ pub(super) fn runtime(inputs: &CheckInputs<'_>) -> CheckResult {
         several => {
             let all: Vec<&str> = several.iter().map(|(endpoint, _)| *endpoint).collect();
             CheckResult::bad(
-                format!("several runtimes answer: {}", all.join(", ")),
-                format!("choose one, as --runtime-endpoint {}", all[0]),
+                format!("several container runtimes found: {}", all.join(", ")),
+                format!("choose one, for example --runtime-endpoint {}", all[0]),
             )
         }
     }
@@ -205,26 +204,27 @@ fn runtime_in_use(endpoint: &str, found: &RuntimeInfo) -> CheckResult {
     };
     CheckResult::bad(
         format!(
-            "the runtime at {endpoint} has pods of another agent or a kubelet, which this agent would end: {}{more}",
+            "the runtime at {endpoint} has pods of another agent or a kubelet, which this agent would stop: {}{more}",
             some.join(", ")
         ),
-        "name a runtime of its own with --runtime-endpoint; if these pods are not needed, delete them (`crictl rmp --all --force`), or let the agent do it: --ignore-checks runtime",
+        "name another runtime with --runtime-endpoint; if these pods are not needed, delete them (`crictl rmp --all --force`), or let \
+         the agent do it: --ignore-checks runtime",
     )
 }
 
 fn no_runtime(machine: &Machine) -> CheckResult {
     match machine.runtimes.first() {
         None => CheckResult::bad(
-            "no container runtime was found",
-            "install one (Debian: apt-get install containerd) or start it; one that is elsewhere is named with \
-             --runtime-endpoint, as is one without containers: `cloudsim runtime --socket PATH`",
+            "no container runtime found",
+            "install one (Debian: apt-get install containerd) or start it; use --runtime-endpoint for another socket, or for the \
+             simulated runtime: `cloudsim runtime --socket PATH`",
         ),
         Some((endpoint, Err(RuntimeInfoError::Unimplemented(said)))) => CheckResult::bad(
             format!("the server at {endpoint} does not support CRI v1 ({said})"),
-            "take \"cri\" out of disabled_plugins in /etc/containerd/config.toml, where Docker's packages put it, and restart containerd",
+            "remove \"cri\" from disabled_plugins in /etc/containerd/config.toml (set by Docker's packages), and restart containerd",
         ),
         Some((endpoint, Err(error))) => CheckResult::bad(
-            format!("the runtime at {endpoint} does not answer: {error}"),
+            format!("the runtime at {endpoint} does not respond: {error}"),
             "start it (systemctl start containerd), or name another one with --runtime-endpoint",
         ),
         // an answering runtime does not get here
@@ -248,10 +248,10 @@ fn cgroups(inputs: &CheckInputs<'_>) -> CheckResult {
         edged::CgroupDriver::Cgroupfs => "the runtime (cgroupfs)",
     };
     if missing.is_empty() {
-        return CheckResult::Passed(format!("made by {driver}"));
+        return CheckResult::Passed(format!("created by {driver}"));
     }
     CheckResult::Remark(format!(
-        "the kernel has no control groups for {}: limits of containers do nothing; on a Raspberry Pi add cgroup_enable=memory \
+        "the kernel has no control groups for {}: limits of containers have no effect; on a Raspberry Pi, add cgroup_enable=memory \
          to /boot/firmware/cmdline.txt and reboot",
         missing.join(", ")
     ))
@@ -268,7 +268,7 @@ pub(super) fn pressure(inputs: &CheckInputs<'_>) -> CheckResult {
     let Some(first) = low.first() else {
         return CheckResult::Passed(match edged.eviction.thresholds.as_slice() {
             [] => "eviction is disabled".into(),
-            _ => "enough memory, disk space and process ids for pods".into(),
+            _ => "enough memory, disk space and process IDs for pods".into(),
         });
     };
     let what: Vec<String> = low.iter().map(ToString::to_string).collect();
@@ -287,16 +287,16 @@ pub(super) fn pressure(inputs: &CheckInputs<'_>) -> CheckResult {
 fn mqtt(machine: &Machine) -> CheckResult {
     let port = machine.broker_port;
     match machine.broker {
-        Broker::Anonymous => CheckResult::Passed(format!("a broker answers at 127.0.0.1:{port}")),
+        Broker::Anonymous => CheckResult::Passed(format!("broker found at 127.0.0.1:{port}")),
         Broker::RequiresPassword(code) => CheckResult::Remark(format!(
-            "the broker at 127.0.0.1:{port} refuses clients without a name (code {code}): put mqttUsername and mqttPassword into the \
+            "the broker at 127.0.0.1:{port} refuses anonymous clients (code {code}): set mqttUsername and mqttPassword in the \
              configuration"
         )),
         Broker::None => CheckResult::Remark(format!(
-            "no broker was found: the agent's own listens on 127.0.0.1:{port}"
+            "no broker found: the agent's internal broker will listen on 127.0.0.1:{port}"
         )),
         Broker::OtherProtocol => CheckResult::Remark(format!(
-            "the server on port 1883 is not an MQTT broker; the agent's own listens on 127.0.0.1:{port}"
+            "the server on port 1883 is not an MQTT broker: the agent's internal broker will listen on 127.0.0.1:{port}"
         )),
     }
 }
@@ -304,12 +304,12 @@ fn mqtt(machine: &Machine) -> CheckResult {
 fn streams(inputs: &CheckInputs<'_>) -> CheckResult {
     match inputs.machine.tunnel_port {
         Some(port) => CheckResult::Passed(format!(
-            "logs, exec and port-forward go over {}:{port}",
+            "logs, exec and port-forward use {}:{port}",
             inputs.join.cloud.host
         )),
         None => CheckResult::Remark(format!(
-            "nothing listens at {}:{STREAM_PORT}: there will be no logs, exec and port-forward of this node; where the cloud's stream server has \
-             another port, name it with --tunnel-port",
+            "no stream server at {}:{STREAM_PORT}: logs, exec and port-forward will not work; if the cloud's stream server has another \
+             port, use --tunnel-port",
             inputs.join.cloud.host
         )),
     }
@@ -329,9 +329,9 @@ pub(super) fn ports(config: &Config) -> CheckResult {
     for (address, option) in &all {
         if let Err(error) = TcpListener::bind(address) {
             return CheckResult::bad(
-                format!("{address} cannot be listened on: {error}"),
+                format!("cannot listen on {address}: {error}"),
                 format!(
-                    "`ss -ltnp` shows who does; end that program, or choose another port with {option}"
+                    "`ss -ltnp` lists the program that does; stop it, or choose another port with {option}"
                 ),
             );
         }
@@ -340,14 +340,17 @@ pub(super) fn ports(config: &Config) -> CheckResult {
         let socket = devices.dmi_socket_dir.join("dmi.sock");
         if UnixStream::connect(&socket).is_ok() {
             return CheckResult::bad(
-                format!("another agent serves mappers at {}", socket.display()),
-                "end it, or give this one a place of its own with --root",
+                format!(
+                    "another agent uses the socket for mappers, {}",
+                    socket.display()
+                ),
+                "stop it, or choose another directory for this one with --root",
             );
         }
     }
     let all: Vec<String> = all.iter().map(|(address, _)| address.to_string()).collect();
     CheckResult::Passed(if all.is_empty() {
-        "none is needed".into()
+        "none needed".into()
     } else {
         format!("{} free", all.join(", "))
     })
@@ -357,8 +360,8 @@ fn name(inputs: &CheckInputs<'_>) -> CheckResult {
     let name = &inputs.config.node.name;
     if inputs.join.name.is_none() && inputs.host.has_fallback_name() {
         return CheckResult::bad(
-            "this machine's own name cannot be a node's",
-            "give one with --name: small letters, digits, dashes and dots",
+            "this machine's host name is not a valid node name",
+            "set one with --name: lower-case letters, digits, dashes and dots",
         );
     }
     CheckResult::Passed(name.clone())
@@ -367,8 +370,8 @@ fn name(inputs: &CheckInputs<'_>) -> CheckResult {
 /// Checks the cloud's HTTPS server, the token and the name. Also returns the cloud's CA, if the server has proved it.
 async fn cloud(inputs: &CheckInputs<'_>) -> (CheckResult, Option<Vec<u8>>) {
     if inputs.token().is_none() {
-        let cure = "give the one that `cloudsim token` or `keadm gettoken` prints";
-        return (CheckResult::bad("there is no token", cure), None);
+        let cure = "use the one that `cloudsim token` or `keadm gettoken` prints";
+        return (CheckResult::bad("no token", cure), None);
     }
     let config = match app::hub_config(inputs.config) {
         Ok(config) => config,
@@ -414,7 +417,7 @@ pub(super) async fn hub(inputs: &CheckInputs<'_>, ca: Option<&[u8]>) -> CheckRes
         Ok(Err(error @ (HubCheckError::OtherService(..) | HubCheckError::OtherServer(..)))) => {
             return CheckResult::bad(
                 error.to_string(),
-                "give the port of CloudHub's WebSocket server, as --cloud HOST:10000",
+                "use the port of CloudHub's WebSocket server, for example --cloud HOST:10000",
             );
         }
         Ok(Err(HubCheckError::Unreachable(_, error))) => error.to_string(),
@@ -432,26 +435,26 @@ pub(super) async fn hub(inputs: &CheckInputs<'_>, ca: Option<&[u8]>) -> CheckRes
 
 /// Returns the failure for a name that is in use, unless taking it over was requested and the cloud gives it.
 pub(super) fn name_conflict(name: &str, known: NodeStatus, rejoin: bool) -> Option<CheckResult> {
-    let exists = format!("the cloud has a node {name} already");
+    let exists = format!("the cloud already has a node {name}");
     let (what, cure) = match known {
         NodeStatus::Unknown => return None,
         NodeStatus::Exists | NodeStatus::Free if rejoin => return None,
         NodeStatus::Exists | NodeStatus::Free => (
             exists,
-            "choose another name with --name; or, if this machine was that node, run the same line with --rejoin".to_owned(),
+            "choose another name with --name; or, if this machine was that node, run the same command with --rejoin".to_owned(),
         ),
         NodeStatus::Taken => (
             format!("{exists}, and does not release its name"),
             format!(
-                "choose another name with --name; or, if this machine was that node: let an administrator free the name (`cloudsim node \
-                 reset {name}`), then run the same line with --rejoin; or `kubectl delete node {name}` first, which needs neither"
+                "choose another name with --name; or, if this machine was that node: ask an administrator to run `cloudsim node reset \
+                 {name}`, then run the same command with --rejoin; after `kubectl delete node {name}`, neither is needed"
             ),
         ),
         NodeStatus::Connected => (
-            format!("{exists}, and its agent is connected NOW"),
+            format!("{exists}, and its agent is connected now"),
             format!(
-                "choose another name with --name; or end that agent first (`edge-agent reset` on its machine) and let an administrator free \
-                 the name (`cloudsim node reset {name}`); then --rejoin"
+                "choose another name with --name; or remove that agent first (`edge-agent reset` on its machine), ask an administrator \
+                 to run `cloudsim node reset {name}`, and use --rejoin"
             ),
         ),
     };
@@ -469,19 +472,19 @@ pub(super) fn name_is_free(name: &str, known: NodeStatus) -> CheckResult {
 fn refusal(error: &EnrollError) -> CheckResult {
     let cure = match error {
         EnrollError::Unreachable { .. } => {
-            "check that the cloud runs and listens to other machines (cloudsim up --address 0.0.0.0), that firewalls let its HTTPS \
-             port through, and that --cert-port is that port"
+            "check that the cloud runs and is reachable from other machines (cloudsim up --address 0.0.0.0), that firewalls allow its \
+             HTTPS port, and that --cert-port is this port"
         }
         EnrollError::WrongCloud { .. } | EnrollError::Token(_) => {
             "get the token of this cloud: `cloudsim token` or `keadm gettoken`"
         }
         EnrollError::OtherName { .. } => {
-            "give --cloud by one of these names, or start the cloud with this one"
+            "use one of these names in --cloud, or start the cloud with this name (--name)"
         }
         EnrollError::WrongTime { .. } | EnrollError::Certificate { .. } => {
             "compare `date` on both machines"
         }
-        _ => "see the cloud's log",
+        _ => "check the cloud's log",
     };
     CheckResult::bad(with_causes(error), cure)
 }

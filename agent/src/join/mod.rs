@@ -192,7 +192,7 @@ async fn enroll(config: &Config, path: &Path, text: &str) -> anyhow::Result<()> 
         // the first error says what is wrong; this one would add nothing
         let _ = fs::remove_file(path);
     }
-    enrolled.context("the cloud issued no certificate")
+    enrolled.context("cannot get a certificate from the cloud")
 }
 
 /// Returns the options of `edge-agent reset` that undo this join.
@@ -236,8 +236,8 @@ async fn start(
         out.flush()?;
         return Ok(AfterJoin::Run(path));
     }
-    let program =
-        std::env::current_exe().context("this program has no path that a service could name")?;
+    let program = std::env::current_exe()
+        .context("cannot find the path of this program for the systemd unit")?;
     let unit = systemd::unit(&program, &path, |name| std::env::var(name).ok());
     let starting = || "  starting the service".to_owned();
     terminal

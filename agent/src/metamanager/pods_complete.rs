@@ -64,7 +64,7 @@ impl CompletenessTracker {
         let mark = Key::new(Resource::new(GROUP, "stores"), "", "whole");
         if self.desired.get(&mark).await?.is_none() {
             info!(
-                "store is new; unknown pods continue to run until the cloud has sent this node's pods"
+                "new database; unknown pods continue to run until the cloud has sent this node's pods"
             );
             if !self.wait_until_complete().await? {
                 return Ok(());
@@ -72,7 +72,7 @@ impl CompletenessTracker {
             self.desired
                 .set(&mark, Some(json!({"metadata": {}})))
                 .await?;
-            info!("pods of this node complete in the store; other running pods are orphans");
+            info!("all pods of this node stored; removing other running pods");
         }
         self.publisher.complete.send_replace(true);
         Ok(())

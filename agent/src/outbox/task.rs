@@ -10,7 +10,7 @@ use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesOrdered};
 use limits::Repeated;
 use objectstore::StoreError;
 use tokio::sync::{mpsc, watch};
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 use wire::Message;
 
 use super::{
@@ -327,7 +327,7 @@ impl<T: Into<Item>> Outbox<T> {
         match backlog.push(messages, place).await {
             Ok(dropped) => {
                 if self.faults.recover() {
-                    warn!(
+                    info!(
                         what = self.config.what,
                         "writes to the queue for the cloud restored"
                     );

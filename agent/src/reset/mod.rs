@@ -203,7 +203,7 @@ fn is_here(config: &Config, path: &Path) -> bool {
 fn check_permitted(reset: &Reset, config: &Config) -> anyhow::Result<()> {
     if config.database.exists() && !app::database(config).exists() {
         bail!(
-            "{} exists, but no database of edge-agent: this is EdgeCore's node; remove it with `keadm reset edge`",
+            "{} exists, but edge-agent has no database here: the node belongs to EdgeCore; remove it with `keadm reset edge`",
             config.database.display()
         );
     }

@@ -33,9 +33,9 @@ pub(super) struct BodyWithPermit {
 /// Why a body could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    #[error("it has more than {MAX_BODY} bytes")]
+    #[error("the body has more than {MAX_BODY} bytes")]
     TooLarge,
-    #[error("it ended early: {0}")]
+    #[error("the body ended early: {0}")]
     Broken(String),
 }
 

@@ -67,19 +67,19 @@ impl ServiceBusMetrics {
         };
         let answered = Metric::counter(
             "servicebus_calls_answered_total",
-            "Calls of the cloud that a server of this machine has answered.",
+            "Calls of the cloud that a server on the node answered.",
         );
         let refused = Metric::counter(
             "servicebus_calls_refused_total",
-            "Calls of the cloud that no server of this machine has answered, by the status that the caller got.",
+            "Calls of the cloud that no server on the node answered, by the status that the caller received.",
         );
         let unsent = Metric::counter(
             "servicebus_answers_unsent_total",
-            "Answers that the cloud did not get, since it was not connected any more.",
+            "Responses that were not sent because the cloud had disconnected.",
         );
         let local = Metric::counter(
             "servicebus_local_requests_total",
-            "Requests of programs of this machine to the cloud, by the status that they got.",
+            "Requests of programs on the node to the cloud, by the status that they received.",
         );
         // a status without calls has no sample
         let coded = [

@@ -79,7 +79,7 @@ pub enum Error {
         source: Box<pem::Error>,
     },
     /// Certificate and key do not match.
-    #[error("tlsCertFile and tlsPrivateKeyFile of modules.serviceBus do not fit together")]
+    #[error("tlsCertFile and tlsPrivateKeyFile of modules.serviceBus do not belong together")]
     Unfit(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The server cannot listen.
     #[error("the address cannot be bound; change modules.serviceBus.server or port")]

@@ -21,7 +21,7 @@ pub enum CertificateFault {
     ServerNotYetValid,
     /// By the server's clock, this node's certificate has expired or is not valid yet.
     #[error(
-        "it rejects this node's certificate, which has expired or, by its clock, is not valid yet; run `edge-agent reset` and join again \
+        "it rejected this node's certificate as expired or not yet valid; run `edge-agent reset` and join again \
          with a new token, or have cloudsim renew expired certificates (--renewal-grace)"
     )]
     NodeExpired,

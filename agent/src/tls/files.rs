@@ -28,7 +28,7 @@ pub(crate) enum TlsError {
         source: io::Error,
     },
     /// A file has not the expected PEM content.
-    #[error("{} is no PEM file of its kind", path.display())]
+    #[error("{} is not a PEM file of the expected type", path.display())]
     Pem {
         /// The path of the file.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) enum TlsError {
         source: pem::Error,
     },
     /// Certificate and key do not match.
-    #[error("{} cannot be used; certificate and key must belong together, and the CA must be one", path.display())]
+    #[error("{} cannot be used; certificate and key must belong together, and the CA file must contain a CA certificate", path.display())]
     Files {
         /// The path of the certificate.
         path: PathBuf,

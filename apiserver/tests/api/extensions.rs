@@ -215,7 +215,7 @@ async fn what_nothing_acts_on_is_said_to_be_only_stored() {
         .await;
     let policies = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
     let policy = json!({"metadata": {"name": "a"}, "spec": {"podSelector": {}}});
-    let warning = "299 - \"networkpolicies in networking.k8s.io/v1 is stored but has no effect in this cluster\"";
+    let warning = "299 - \"NetworkPolicy is stored but has no effect here\"";
     let applied = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "b"}});
     for (request, body, told) in [
         (format!("POST {policies}"), policy.clone(), Some(warning)),
@@ -233,7 +233,7 @@ async fn what_nothing_acts_on_is_said_to_be_only_stored() {
         (
             "POST /apis/example.com/v1/namespaces/default/widgets".into(),
             super::world::widget("w", 1),
-            Some("299 - \"widgets in example.com/v1 is stored but has no effect in this cluster\""),
+            Some("299 - \"Widget is stored but has no effect here\""),
         ),
         (
             "POST /api/v1/namespaces/default/configmaps".into(),

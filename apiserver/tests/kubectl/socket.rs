@@ -122,7 +122,7 @@ async fn a_busy_port_is_named() {
         .await
         .unwrap_err();
     let expected = format!(
-        "{address} is in use by another program; stop that one, or choose another port (0 takes any that is free)"
+        "{address} is in use by another program; stop that program, or choose another port (0 picks a free one)"
     );
     assert_eq!(error.to_string(), expected);
     // an address that is no machine's, for documentation only

@@ -173,9 +173,8 @@ impl Admin {
         if !has_any && !self.sessions.has(node) {
             let found = Api::<Node>::all(self.client.clone()).get_opt(node).await;
             if found.map_err(|error| failed(&error))?.is_none() {
-                let why = format!(
-                    "this cloud has no node {node}; `cloudsim nodes` lists those that it has"
-                );
+                let why =
+                    format!("this cloud has no node {node}; `cloudsim nodes` lists all nodes");
                 return Err((StatusCode::NOT_FOUND, why));
             }
         }

@@ -29,7 +29,7 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// The store cannot be opened.
-    #[error("the store of --data-dir cannot be opened")]
+    #[error("cannot open the store of --data-dir")]
     Store(#[from] StoreError),
     /// The store's file is damaged.
     #[error(
@@ -46,7 +46,7 @@ pub enum StartError {
     #[error("--key-file cannot be used")]
     Keys(#[from] SealError),
     /// Another cloud runs in the data directory.
-    #[error("a data directory belongs to one cloud at a time; choose another one with --data-dir")]
+    #[error("another cloud uses the data directory; choose another one with --data-dir")]
     Locked(#[from] LockError),
     /// The API cannot be built.
     #[error("cannot create the initial namespaces")]
@@ -55,10 +55,10 @@ pub enum StartError {
     #[error(transparent)]
     Records(#[from] RecordError),
     /// The cloud's keys cannot be read or made.
-    #[error("the cloud has no keys")]
+    #[error("cannot load the cloud's keys")]
     Pki(#[from] PkiError),
     /// A port is taken or not allowed.
-    #[error("the {server} cannot listen; change it with {option}")]
+    #[error("the {server} cannot listen; choose another address or port with {option}")]
     Bind {
         /// The name of the server.
         server: &'static str,

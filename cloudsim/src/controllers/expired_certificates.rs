@@ -52,7 +52,7 @@ pub(crate) async fn run(
         };
         let message = format!(
             "The certificate of this node expired at {end}: it cannot connect. Run `edge-agent reset` there and join again with a new \
-             token, or have expired certificates renewed (cloudsim up --renewal-grace)"
+             token, or allow the renewal of expired certificates (cloudsim up --renewal-grace)"
         );
         events.record(
             &object,

@@ -29,7 +29,7 @@ pub enum Answers {
 
 /// There is no fault of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there are no answers {0:?}; choose one of genuine, endless, slow")]
+#[error("unknown response fault {0:?}; choose one of genuine, endless, slow")]
 pub struct UnknownAnswers(String);
 
 impl Answers {

@@ -78,16 +78,16 @@ pub struct Schedule {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidConditions {
     /// A fraction is not between 0 and 1.
-    #[error("{field} is the part of messages that it happens to: give a number from 0 to 1")]
+    #[error("{field} is a fraction of messages; use a number from 0 to 1")]
     Part {
         /// The name of the field.
         field: &'static str,
     },
     /// The bandwidth is zero.
-    #[error("a throttle of 0 bytes a second lets nothing pass; cut the link instead")]
+    #[error("a throttle of 0 bytes per second blocks all messages; cut the link instead")]
     Throttle,
     /// A period of the schedule is too short.
-    #[error("a schedule needs times up and down of 100ms at least")]
+    #[error("a schedule needs an up time and a down time of at least 100ms")]
     Schedule,
 }
 

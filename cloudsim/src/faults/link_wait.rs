@@ -8,7 +8,7 @@ use super::{Faults, Link, LinkState, now};
 
 /// The link was cut, or half-open, when the node connected.
 #[derive(Debug, thiserror::Error)]
-#[error("the link of node {0} is cut, on purpose")]
+#[error("the link of node {0} is cut by fault injection")]
 pub(crate) struct LinkDown(String);
 
 /// Waits while the node's link is half-open. Fails if it is cut.

@@ -88,11 +88,11 @@ pub enum SendHostileError {
     #[error("node {0} is not connected; see `cloudsim nodes`")]
     NotConnected(String),
     /// The session did not write it in time.
-    #[error("the message was not written: the session of node {0} ended or stalled")]
+    #[error("the message was not sent: the session of node {0} ended or stalled")]
     NotWritten(String),
     /// Too many messages wait for the session.
     #[error(
-        "{MAX_PENDING_HOSTILE} messages wait for node {0} already; wait until they are written"
+        "{MAX_PENDING_HOSTILE} messages already wait for node {0}; try again after they were sent"
     )]
     Full(String),
 }

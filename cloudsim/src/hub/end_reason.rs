@@ -7,15 +7,15 @@ use tokio_tungstenite::tungstenite;
 /// The reason for which a session ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EndReason {
-    #[error("this cloud stops, or the node has reconnected")]
+    #[error("the cloud is stopping, or the node has reconnected")]
     Replaced,
     #[error("the node closed the connection")]
     Closed,
-    #[error("no message within {0:?}; the link is dead")]
+    #[error("no message from the node within {0:?}; connection considered lost")]
     Silent(Duration),
     #[error("the socket failed: {0}")]
     Socket(#[source] Box<tungstenite::Error>),
-    #[error("a message could not be written within {0:?}; the link is stalled")]
+    #[error("cannot send a message within {0:?}; connection stalled")]
     Stalled(Duration),
     #[error("the node sent a malformed message: {0}")]
     Malformed(#[source] wire::json::DecodeError),
@@ -25,14 +25,14 @@ pub(super) enum EndReason {
     Compression(#[source] wire::compression::CompressionError),
     #[error("the QUIC connection failed: {0}")]
     Stream(#[source] Box<dyn std::error::Error + Send + Sync>),
-    #[error("the bookkeeping could not be read: {0}")]
+    #[error("cannot read the node's ObjectSyncs: {0}")]
     Records(#[source] kube::Error),
-    #[error("the bookkeeping was not read: {0}")]
+    #[error("the task that reads the node's ObjectSyncs failed: {0}")]
     Failed(#[source] tokio::task::JoinError),
     #[error("a part of the session panicked; please report this with the log")]
     Panicked,
     #[error("the node was deleted")]
     Deleted,
-    #[error("the link was cut, on purpose")]
+    #[error("the link was cut by fault injection")]
     Cut,
 }

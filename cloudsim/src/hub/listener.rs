@@ -30,7 +30,8 @@ use crate::{
 pub enum BindError {
     /// The port is in use, or not allowed.
     #[error(
-        "CloudHub cannot listen on {address}: {source}; end the program that has the port, or choose another with --ws-port (0 picks a free one)"
+        "CloudHub cannot listen on {address}: {source}; stop the program that uses the port, or choose another with --ws-port (0 picks \
+         a free one)"
     )]
     Listen {
         /// The address to listen on.

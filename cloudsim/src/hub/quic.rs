@@ -47,7 +47,8 @@ const PORTION: usize = 4 * 1024;
 pub enum QuicBindError {
     /// The port is taken, or not allowed.
     #[error(
-        "CloudHub cannot listen for QUIC on {address}; end the program that has the UDP port, or choose another with --quic-port (0 picks a free one)"
+        "CloudHub cannot listen for QUIC on {address}; stop the program that uses the UDP port, or choose another with --quic-port (0 \
+         picks a free one)"
     )]
     Listen {
         /// Where.

@@ -49,7 +49,7 @@ pub(super) enum UpgradeError {
     Refused(String),
     #[error(transparent)]
     LinkDown(#[from] LinkDown),
-    #[error("no WebSocket upgrade")]
+    #[error("the request is not a WebSocket upgrade")]
     WebSocket(#[source] Box<tungstenite::Error>),
 }
 

@@ -9,7 +9,7 @@ pub enum KubeconfigError {
     #[error("no kubeconfig was named; choose a file with --kubeconfig")]
     NoFile,
     /// The file cannot be read.
-    #[error("cannot read kubeconfig {path}; choose a file that you may read with --kubeconfig")]
+    #[error("cannot read kubeconfig {path}; choose a readable file with --kubeconfig")]
     Read {
         /// The file.
         path: PathBuf,
@@ -18,7 +18,7 @@ pub enum KubeconfigError {
     },
     /// The file cannot be written.
     #[error(
-        "cannot write kubeconfig {path}; choose a file in a directory that you may write to with --kubeconfig"
+        "cannot write kubeconfig {path}; choose a file in a writable directory with --kubeconfig"
     )]
     Write {
         /// The file.
@@ -28,7 +28,7 @@ pub enum KubeconfigError {
     },
     /// The file contains something else, which must not be lost.
     #[error(
-        "{path} is no kubeconfig and was not changed ({why}); choose another file with --kubeconfig"
+        "{path} is not a kubeconfig and was not changed ({why}); choose another file with --kubeconfig"
     )]
     NotKubeconfig {
         /// The file.

@@ -10,7 +10,7 @@ pub enum PkiError {
     Api(#[from] kube::Error),
     /// The ConfigMap of the clients' CA cannot be written.
     #[error(
-        "the clients' authority cannot be written to ConfigMap kube-system/extension-apiserver-authentication"
+        "cannot write the client CA to ConfigMap kube-system/extension-apiserver-authentication"
     )]
     ClientCa(#[source] kube::Error),
     /// A Secret has invalid contents.
@@ -25,7 +25,7 @@ pub enum PkiError {
     },
     /// A Secret is stored and cannot be read.
     #[error(
-        "Secret kubeedge/{secret} is damaged ({why}); put a copy of the data directory in place of it, or run \
+        "Secret kubeedge/{secret} is damaged ({why}); restore the data directory from a copy, or run \
          `cloudsim db repair` (nodes must then enrol again)"
     )]
     Damaged {

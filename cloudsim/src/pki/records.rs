@@ -37,7 +37,7 @@ pub enum RecordsError {
     #[error("the cluster's ConfigMaps of namespace {NAMESPACE} cannot be read or written")]
     Cluster(#[from] kube::Error),
     /// The contents are not a record.
-    #[error("{0} is no record")]
+    #[error("{0} is not a valid record")]
     Damaged(String, #[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

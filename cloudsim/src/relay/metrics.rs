@@ -37,29 +37,26 @@ impl RelayMetrics {
     /// Writes the metrics, with the present nodes and connections.
     pub(crate) fn write(&self, (nodes, open): (usize, u64), text: &mut Text) {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
-        text.gauge(
-            "cloudsim_relay_nodes",
-            "Nodes that are connected to the relay.",
-        )
-        .sample(&[], number(nodes as u64));
+        text.gauge("cloudsim_relay_nodes", "Nodes connected to the relay.")
+            .sample(&[], number(nodes as u64));
         text.gauge(
             "cloudsim_relay_connections",
-            "Connections between nodes under way over the relay.",
+            "Open connections between nodes over the relay.",
         )
         .sample(&[], number(open));
         text.counter(
             "cloudsim_relay_connections_total",
-            "Connections between nodes that the relay has joined.",
+            "Connections between nodes that the relay has opened.",
         )
         .sample(&[], read(&self.0.joined));
         text.counter(
             "cloudsim_relay_refused_total",
-            "Connections to other nodes that the relay has refused.",
+            "Connections that the relay has refused, usually because the other node was not connected.",
         )
         .sample(&[], read(&self.0.refused));
         text.counter(
             "cloudsim_relay_bytes_total",
-            "Bytes that the relay has carried between nodes, encrypted as they are.",
+            "Encrypted bytes that the relay forwarded between nodes.",
         )
         .sample(&[], read(&self.0.bytes));
     }

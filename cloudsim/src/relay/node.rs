@@ -57,7 +57,7 @@ pub(super) async fn run(
             }
         }
     };
-    const CUT: &str = "the link is cut, on purpose";
+    const CUT: &str = "the link is cut by fault injection";
     let is_cut = tokio::select! {
         // cancel-safe: the connection ends
         () = streams => false,

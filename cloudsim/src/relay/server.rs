@@ -38,7 +38,8 @@ const MAX_REPORTS: VarInt = VarInt::from_u32(2);
 pub enum RelayBindError {
     /// The port is taken, or not allowed.
     #[error(
-        "the relay between nodes cannot listen on UDP {address}; end the program that has the port, or choose another with --relay-port (0 \
+        "the relay between nodes cannot listen on UDP {address}; stop the program that uses the port, or choose another with \
+         --relay-port (0 \
          picks a free one)"
     )]
     Listen {

@@ -34,7 +34,7 @@ pub(super) struct Page {
 
 /// The line of this number is not a sample.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("line {0} of /metrics/resource is no sample of Prometheus' text format")]
+#[error("line {0} of /metrics/resource is not a sample in Prometheus' text format")]
 pub(super) struct ParsePageError(usize);
 
 /// Parses a page that was received at `now` (milliseconds since 1970), the time of samples without a timestamp.

@@ -43,17 +43,17 @@ const MAX_PAGE_BYTES: usize = 4 << 20;
 enum ScrapeError {
     #[error(transparent)]
     Node(#[from] NodeError),
-    #[error("/metrics/resource was answered with {0}")]
+    #[error("/metrics/resource responded with status {0}")]
     Refused(StatusCode),
-    #[error("/metrics/resource broke off")]
+    #[error("/metrics/resource ended early")]
     Broken(#[source] BoxError),
     #[error("/metrics/resource has more than {} bytes", MAX_PAGE_BYTES)]
     TooLarge,
-    #[error("/metrics/resource is no text")]
+    #[error("/metrics/resource is not text")]
     NoText(#[from] std::str::Utf8Error),
     #[error(transparent)]
     Page(#[from] page::ParsePageError),
-    #[error("/metrics/resource did not come within {} s", NODE_TIMEOUT.as_secs())]
+    #[error("/metrics/resource did not respond within {} s", NODE_TIMEOUT.as_secs())]
     Late,
 }
 

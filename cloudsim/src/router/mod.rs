@@ -44,7 +44,7 @@ pub enum RouterError {
     #[error(transparent)]
     Keys(#[from] PkiError),
     /// The port is in use or not allowed.
-    #[error("the router cannot listen; change it with --router-port")]
+    #[error("the router cannot listen; choose another port with --router-port")]
     Bind(#[from] BindError),
 }
 

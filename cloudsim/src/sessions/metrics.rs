@@ -84,12 +84,12 @@ impl HubMetrics {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
         text.gauge(
             "KubeEdge_CloudHub_connected_nodes",
-            "Nodes that are connected to CloudHub.",
+            "Nodes connected to CloudHub.",
         )
         .sample(&[], number(running.len() as u64));
         let mut sessions = text.gauge(
             "cloudhub_sessions",
-            "Sessions of nodes, by what carries them.",
+            "Nodes connected to CloudHub, by transport: websocket, quic.",
         );
         for (transport, name) in TRANSPORTS {
             let of_carrier = running
@@ -98,13 +98,16 @@ impl HubMetrics {
                 .count();
             sessions.sample(&[("transport", name)], number(of_carrier as u64));
         }
-        let mut begun = text.counter("cloudhub_sessions_total", "Sessions that have begun.");
+        let mut begun = text.counter(
+            "cloudhub_sessions_total",
+            "Sessions of nodes started; all except the first of a node are reconnects.",
+        );
         for ((_, name), count) in TRANSPORTS.iter().zip(&self.0.begun) {
             begun.sample(&[("transport", name)], read(count));
         }
         let mut refused = text.counter(
             "cloudhub_refused_total",
-            "Connections and sessions that were refused, by why.",
+            "Refused nodes, by reason: wrong certificate, name or handshake (connection), too many sessions (too_many), replaced by a newer session (overtaken).",
         );
         for ((_, name), count) in RefusalReason::ALL.iter().zip(&self.0.refused) {
             refused.sample(&[("reason", name)], read(count));
@@ -118,7 +121,7 @@ impl HubMetrics {
         }
         let mut bytes = text.counter(
             "cloudhub_message_bytes_total",
-            "Their bytes as encoded, without TLS and framing.",
+            "Bytes of messages to nodes (down) and from them (up) as encoded, without TLS and framing.",
         );
         for (direction, count) in DIRECTIONS.into_iter().zip(&self.0.bytes) {
             bytes.sample(&[("direction", direction)], read(count));
@@ -126,17 +129,17 @@ impl HubMetrics {
         let queued = || running.iter().map(|session| session.queue);
         text.gauge(
             "cloudhub_queue_depth",
-            "Objects and messages that wait to go down, of all nodes.",
+            "Objects and messages that wait to be sent to nodes.",
         )
         .sample(&[], number(queued().sum()));
         text.gauge(
             "cloudhub_queue_depth_max",
-            "Those of the node for which most wait.",
+            "Objects and messages that wait to be sent to the node with the longest queue.",
         )
         .sample(&[], number(queued().max().unwrap_or_default()));
         text.gauge(
             "cloudhub_rivals",
-            "Nodes of whose name a second agent was refused.",
+            "Nodes whose name a second agent tried to use.",
         )
         .sample(
             &[],

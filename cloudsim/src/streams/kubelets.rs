@@ -53,7 +53,7 @@ pub enum ClientCaError {
         source: io::Error,
     },
     /// The file holds no certificate.
-    #[error("--stream-client-ca {path} holds no certificate of an authority: {why}")]
+    #[error("--stream-client-ca {path} contains no CA certificate: {why}")]
     Certificate {
         /// The path of the file.
         path: PathBuf,

@@ -28,8 +28,9 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The stream server cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the stream server of nodes' tunnels cannot listen on {address}: {source}; end the program that has the port, or choose another with \
-     --tunnel-port (0 picks a free one, off does without logs, exec and ports)"
+    "the stream server of nodes' tunnels cannot listen on {address}: {source}; stop the program that uses the port, or choose another \
+     with \
+     --tunnel-port (0 picks a free one; off disables logs, exec and port-forward)"
 )]
 pub struct StreamServerError {
     /// The address to listen on.
@@ -41,7 +42,7 @@ pub struct StreamServerError {
 /// The reason why a connection got no tunnel.
 #[derive(Debug, thiserror::Error)]
 enum TunnelError {
-    #[error("TLS: the node needs a certificate of this cloud's CA")]
+    #[error("TLS failed: the node must present a certificate of this cloud's CA")]
     Tls(#[source] io::Error),
     #[error(transparent)]
     Upgrade(#[from] UpgradeError),

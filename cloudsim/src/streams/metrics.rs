@@ -46,23 +46,23 @@ impl StreamMetrics {
     /// Writes the metrics, with the present tunnels and streams.
     pub(crate) fn write(&self, (tunnels, streams): (usize, usize), text: &mut Text) {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
-        text.gauge(
-            "cloudsim_stream_tunnels",
-            "Nodes that have a stream tunnel.",
-        )
-        .sample(&[], number(tunnels as u64));
+        text.gauge("cloudsim_stream_tunnels", "Nodes with a stream tunnel.")
+            .sample(&[], number(tunnels as u64));
         text.counter(
             "cloudsim_stream_tunnels_total",
-            "Stream tunnels that have begun.",
+            "Stream tunnels opened; all except the first of a node are reconnects.",
         )
         .sample(&[], read(&self.0.tunnels));
-        text.gauge("cloudsim_streams", "Streams under way in tunnels.")
-            .sample(&[], number(streams as u64));
-        text.counter("cloudsim_streams_total", "Streams that were opened.")
+        text.gauge(
+            "cloudsim_streams",
+            "Open streams in tunnels: logs, commands, ports and pages.",
+        )
+        .sample(&[], number(streams as u64));
+        text.counter("cloudsim_streams_total", "Streams opened in tunnels.")
             .sample(&[], read(&self.0.streams));
         let mut bytes = text.counter(
             "cloudsim_stream_bytes_total",
-            "Bytes of streams, without framing and TLS.",
+            "Bytes of streams to nodes (down) and from them (up), without framing and TLS.",
         );
         for (direction, count) in DIRECTIONS.into_iter().zip(&self.0.bytes) {
             bytes.sample(&[("direction", direction)], read(count));

@@ -62,13 +62,13 @@ impl Default for Timing {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TunnelEnd {
     /// The cloud has ended it: on shutdown, for a newer tunnel, or because the node may have none.
-    #[error("it was ended here")]
+    #[error("closed by cloudsim")]
     Stopped,
     /// The node has closed it.
-    #[error("the node closed it")]
+    #[error("closed by the node")]
     Closed,
     /// A fault has cut the link.
-    #[error("the link is cut, on purpose")]
+    #[error("the link is cut by fault injection")]
     Cut,
     /// The connection broke, or the node violated the protocol.
     #[error("{0}")]

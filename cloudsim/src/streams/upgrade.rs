@@ -29,7 +29,7 @@ const MAX_HEAD: usize = 16 * 1024;
 pub(super) enum UpgradeError {
     #[error("{0}")]
     Refused(String),
-    #[error("no WebSocket upgrade")]
+    #[error("the request is not a WebSocket upgrade")]
     Http(#[source] hyper::Error),
 }
 

@@ -15,7 +15,7 @@ pub struct Fault {
     pub path: String,
     /// The field's value.
     pub value: Value,
-    /// What is wrong with it.
+    /// The reason.
     pub why: String,
 }
 

@@ -19,7 +19,7 @@ pub use self::push::{
     PushMethod, Redis, RedisClient, TdEngine, TdEngineClient,
 };
 
-/// A device, and what is wanted of it.
+/// Desired state of a device.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "devices.kubeedge.io",
@@ -50,34 +50,34 @@ pub use self::push::{
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceSpec {
-    /// Its DeviceModel, in the same namespace.
+    /// DeviceModel of the device, in the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_model_ref: Option<LocalObjectReference>,
-    /// The node that it is attached to.
+    /// Node that the device is attached to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
-    /// Its properties; those of the model that are not named are not used.
+    /// Properties of the device. Properties of the model that are missing here are not used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<DeviceProperty>,
-    /// How it is reached.
+    /// Protocol through which the mapper reaches the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<ProtocolConfig>,
-    /// What it can be told to do.
+    /// Methods that the device supports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<DeviceMethod>,
-    /// Whether and how often its state is reported.
+    /// Settings for reports of the device's state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_report: Option<ReportSettings>,
 }
 
-/// Whether and how often something is reported.
+/// Settings for reports to the cloud.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportSettings {
-    /// Whether it is reported to the cloud.
+    /// Whether values are reported to the cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_to_cloud: Option<bool>,
-    /// Milliseconds between two reports.
+    /// Interval between two reports, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_cycle: Option<i64>,
 }
@@ -86,47 +86,47 @@ pub struct ReportSettings {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceProperty {
-    /// Its name, as in the model.
+    /// Name of the property, as in the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The value that it shall have.
+    /// Desired value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired: Option<TwinProperty>,
-    /// How it is reached; goes before the model's.
+    /// Access to the property through the protocol. Overrides the model's setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visitors: Option<VisitorConfig>,
-    /// Milliseconds between two reports.
+    /// Interval between two reports, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_cycle: Option<i64>,
-    /// Milliseconds between two readings.
+    /// Interval between two readings, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collect_cycle: Option<i64>,
-    /// Whether it is reported to the cloud.
+    /// Whether the value is reported to the cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_to_cloud: Option<bool>,
-    /// Where else values go.
+    /// Servers, other than the cloud, to which the mapper sends values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push_method: Option<PushMethod>,
 }
 
-/// A value with what is said about it.
+/// A value and its metadata.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct TwinProperty {
     /// The value, as text of the property's type.
     pub value: String,
-    /// `type` and `timestamp` (milliseconds), among others.
+    /// Metadata of the value: `type`, `timestamp` (in milliseconds) and others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
 }
 
-/// How a property is reached.
+/// Access to a property through a protocol.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VisitorConfig {
-    /// Protocol, as the mapper names it.
+    /// Name of the protocol, as registered by the mapper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_name: Option<String>,
-    /// Settings of that protocol.
+    /// Settings of the protocol.
     #[serde(
         default,
         deserialize_with = "crate::schema::or_null",
@@ -136,14 +136,14 @@ pub struct VisitorConfig {
     pub config_data: Map<String, Value>,
 }
 
-/// How a device is reached.
+/// Protocol through which the mapper reaches a device.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProtocolConfig {
-    /// Protocol, as the mapper names it.
+    /// Name of the protocol, as registered by the mapper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_name: Option<String>,
-    /// Settings of that protocol.
+    /// Settings of the protocol.
     #[serde(
         default,
         deserialize_with = "crate::schema::or_null",
@@ -153,22 +153,22 @@ pub struct ProtocolConfig {
     pub config_data: Map<String, Value>,
 }
 
-/// What a device can be told to do.
+/// A method that a device supports.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceMethod {
-    /// Its name.
+    /// Name of the method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it does.
+    /// Description of the method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Properties that it writes.
+    /// Properties that the method writes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub property_names: Vec<String>,
 }
 
-/// What devices of one kind have in common.
+/// Common properties and settings of devices of the same type.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "devices.kubeedge.io",
@@ -178,7 +178,7 @@ pub struct DeviceMethod {
     namespaced,
     derive = "Default",
     derive = "PartialEq",
-    doc = "A kind of device.",
+    doc = "A type of device.",
     printcolumn(name = "Protocol", type_ = "string", json_path = ".spec.protocol"),
     printcolumn(
         name = "Age",
@@ -188,13 +188,13 @@ pub struct DeviceMethod {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceModelSpec {
-    /// Protocol, as the mapper names it.
+    /// Name of the protocol, as registered by the mapper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// Their properties.
+    /// Properties of the devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<ModelProperty>,
-    /// Settings of the protocol that hold for all of them.
+    /// Settings of the protocol, the same for all devices of the model.
     #[serde(
         default,
         deserialize_with = "crate::schema::or_null",
@@ -204,32 +204,32 @@ pub struct DeviceModelSpec {
     pub protocol_config_data: Map<String, Value>,
 }
 
-/// A property that devices of a kind have.
+/// A property of all devices of a model.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelProperty {
-    /// Its name.
+    /// Name of the property.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it means.
+    /// Description of the property.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Type of its values.
+    /// Type of the values.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<PropertyType>,
-    /// Whether it can be written.
+    /// Whether the property is writable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_mode: Option<AccessMode>,
-    /// Least value, as text.
+    /// Minimum value, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum: Option<String>,
-    /// Greatest value, as text.
+    /// Maximum value, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maximum: Option<String>,
-    /// Unit of its values.
+    /// Unit of the values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// How it is reached.
+    /// Access to the property through the protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visitors: Option<VisitorConfig>,
 }
@@ -237,13 +237,13 @@ pub struct ModelProperty {
 /// Type of a property's values.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum PropertyType {
-    /// Whole number.
+    /// Integer.
     #[serde(rename = "INT")]
     Int,
-    /// Number.
+    /// Floating-point number.
     #[serde(rename = "FLOAT")]
     Float,
-    /// Number of double precision.
+    /// Floating-point number of double precision.
     #[serde(rename = "DOUBLE")]
     Double,
     /// Text.
@@ -260,16 +260,16 @@ pub enum PropertyType {
     Stream,
 }
 
-/// Whether a property can be written.
+/// Whether a property is writable.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum AccessMode {
-    /// It can.
+    /// The property is writable.
     ReadWrite,
-    /// It cannot.
+    /// The property is read-only.
     ReadOnly,
 }
 
-/// Empty: the object of a device's name only has a status.
+/// Always empty: a DeviceStatus has only a status.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "devices.kubeedge.io",
@@ -280,7 +280,7 @@ pub enum AccessMode {
     derive = "Default",
     derive = "PartialEq",
     status = "DeviceStatusStatus",
-    doc = "What a device reports.",
+    doc = "Reported state of the device with the same name.",
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
     printcolumn(
         name = "Online",
@@ -295,36 +295,36 @@ pub enum AccessMode {
 )]
 pub struct DeviceStatusSpec {}
 
-/// What a device reports.
+/// Reported state of a device.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceStatusStatus {
-    /// Its properties.
+    /// Reported values of the properties.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub twins: Vec<Twin>,
-    /// `online`, `offline`, `unknown` or the mapper's own word.
+    /// State of the device: `online`, `offline`, `unknown` or a value defined by the mapper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// When it was last online, RFC 3339.
+    /// Time at which the device was last online, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_online_time: Option<String>,
-    /// What mappers add.
+    /// Other fields that the mapper reports.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(schema_with = "crate::schema::open")]
     pub extensions: Map<String, Value>,
 }
 
-/// A property as wanted and as it is.
+/// Desired and reported value of a property.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Twin {
-    /// The property.
+    /// Name of the property.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub property_name: Option<String>,
-    /// The wanted value that the device has seen.
+    /// Latest desired value that the device has received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_desired: Option<TwinProperty>,
-    /// The value that it has.
+    /// Value that the device has reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<TwinProperty>,
 }

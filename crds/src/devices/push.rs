@@ -6,23 +6,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Where values go.
+/// Servers, other than the cloud, to which the mapper sends values.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PushMethod {
-    /// An HTTP server.
+    /// HTTP server to which values are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpPush>,
-    /// An MQTT broker.
+    /// MQTT broker to which values are published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mqtt: Option<MqttPush>,
-    /// An OpenTelemetry collector.
+    /// OpenTelemetry collector to which values are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub otel: Option<OtelPush>,
-    /// A database.
+    /// Database into which values are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub db_method: Option<DbMethod>,
-    /// Settings of the detection of odd values.
+    /// Settings for the detection of anomalies.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(schema_with = "crate::schema::open")]
     pub anomaly_detection: Map<String, Value>,
@@ -32,16 +32,16 @@ pub struct PushMethod {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpPush {
-    /// Its address.
+    /// Host name or address of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_name: Option<String>,
-    /// Its port.
+    /// Port of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<i64>,
     /// Path of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_path: Option<String>,
-    /// Seconds to wait.
+    /// Timeout of a request, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<i64>,
 }
@@ -49,16 +49,16 @@ pub struct HttpPush {
 /// An MQTT broker.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct MqttPush {
-    /// Its URL.
+    /// URL of the broker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// Topic to publish on.
+    /// Topic to publish to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
     /// Quality of service, 0 to 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qos: Option<i32>,
-    /// Whether it keeps the last value.
+    /// Whether the broker retains the last value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retained: Option<bool>,
 }
@@ -67,7 +67,7 @@ pub struct MqttPush {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OtelPush {
-    /// Its URL.
+    /// URL of the collector.
     #[serde(
         rename = "endpointURL",
         default,
@@ -76,34 +76,34 @@ pub struct OtelPush {
     pub endpoint_url: Option<String>,
 }
 
-/// A database, one of these.
+/// A database. Set one of the fields.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct DbMethod {
-    /// InfluxDB 2.
+    /// InfluxDB 2 database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub influxdb2: Option<InfluxDb>,
-    /// Redis.
+    /// Redis database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redis: Option<Redis>,
-    /// TDengine.
+    /// TDengine database.
     #[serde(rename = "TDEngine", default, skip_serializing_if = "Option::is_none")]
     pub tdengine: Option<TdEngine>,
-    /// MySQL.
+    /// MySQL database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mysql: Option<MySql>,
 }
 
-/// InfluxDB 2.
+/// InfluxDB 2 database.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct InfluxDb {
-    /// The server.
+    /// Connection to the server.
     #[serde(
         rename = "influxdb2ClientConfig",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub client: Option<InfluxClient>,
-    /// The point.
+    /// Conversion of a value to a point.
     #[serde(
         rename = "influxdb2DataConfig",
         default,
@@ -112,39 +112,39 @@ pub struct InfluxDb {
     pub data: Option<InfluxData>,
 }
 
-/// An InfluxDB server.
+/// Connection to an InfluxDB server.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct InfluxClient {
-    /// Its URL.
+    /// URL of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Organisation.
+    /// Organisation in InfluxDB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub org: Option<String>,
-    /// Bucket.
+    /// Bucket into which points are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<String>,
 }
 
-/// How a value becomes a point.
+/// Conversion of a value to a point.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InfluxData {
-    /// Measurement.
+    /// Measurement of the point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measurement: Option<String>,
-    /// Tags.
+    /// Tags of the point.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tag: BTreeMap<String, String>,
-    /// Field.
+    /// Field of the point that contains the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field_key: Option<String>,
 }
 
-/// Redis.
+/// Redis database.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Redis {
-    /// The server.
+    /// Connection to the server.
     #[serde(
         rename = "redisClientConfig",
         default,
@@ -153,28 +153,28 @@ pub struct Redis {
     pub client: Option<RedisClient>,
 }
 
-/// A Redis server.
+/// Connection to a Redis server.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RedisClient {
-    /// Its address.
+    /// Address of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addr: Option<String>,
     /// Number of the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub db: Option<i64>,
-    /// Most connections.
+    /// Maximum number of connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poolsize: Option<i64>,
-    /// Connections kept open.
+    /// Minimum number of idle connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_idle_conns: Option<i64>,
 }
 
-/// TDengine.
+/// TDengine database.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct TdEngine {
-    /// The server.
+    /// Connection to the server.
     #[serde(
         rename = "TDEngineClientConfig",
         default,
@@ -183,22 +183,22 @@ pub struct TdEngine {
     pub client: Option<TdEngineClient>,
 }
 
-/// A TDengine server.
+/// Connection to a TDengine server.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TdEngineClient {
-    /// Its address.
+    /// Address of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addr: Option<String>,
-    /// Database.
+    /// Name of the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub db_name: Option<String>,
 }
 
-/// MySQL.
+/// MySQL database.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct MySql {
-    /// The server.
+    /// Connection to the server.
     #[serde(
         rename = "mysqlClientConfig",
         default,
@@ -207,17 +207,17 @@ pub struct MySql {
     pub client: Option<MySqlClient>,
 }
 
-/// A MySQL server.
+/// Connection to a MySQL server.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MySqlClient {
-    /// Its address.
+    /// Address of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addr: Option<String>,
-    /// Database.
+    /// Name of the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
-    /// User.
+    /// User name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_name: Option<String>,
 }

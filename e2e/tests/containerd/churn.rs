@@ -308,7 +308,9 @@ impl Churn {
     // printed on purpose, as above
     #[allow(clippy::print_stderr)]
     fn tell_left(&self, rig: &RealRig) -> anyhow::Result<()> {
-        let ended = logs(rig)?.matches("lost by the runtime still runs").count();
+        let ended = logs(rig)?
+            .matches("lost by the runtime is still running")
+            .count();
         let traces = rig.containerd.traces()?;
         eprintln!(
             "--- churn: nothing of any pod is left; the agent has ended {ended} that containerd had lost; containerd has left to \

@@ -87,7 +87,7 @@ fn a_machine_with_systemd_gets_a_service_and_loses_it_again() -> anyhow::Result<
     };
     let said = with_systemd(&line)?.text();
     ensure!(
-        said.contains("journalctl -u edge-agent") && said.contains("a broker answers"),
+        said.contains("journalctl -u edge-agent") && said.contains("broker found"),
         "{said}"
     );
     let unit = fs::read_to_string(machine.path("etc/systemd/system/edge-agent.service"))?;

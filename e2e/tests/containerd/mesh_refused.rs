@@ -124,7 +124,7 @@ fn what_cannot_be_served_is_told_by_name() -> anyhow::Result<()> {
             format!(
                 "Service default/claims claims {OWN}, which is this machine's own; existing listeners continue"
             ),
-            format!("Service default/web does not get TCP {OWN}:{NODE_PORT}: Address already in use"),
+            format!("Service default/web cannot listen on TCP {OWN}:{NODE_PORT}: Address already in use"),
             "Service default/health has the healthCheckNodePort 32000, which is not answered on this node"
                 .to_owned(),
         ];
@@ -145,7 +145,7 @@ fn what_cannot_be_served_is_told_by_name() -> anyhow::Result<()> {
         })?;
         rig.node
             .process
-            .wait_for("ended=\"Service default/web does not get")
+            .wait_for("ended=\"Service default/web cannot listen on")
     })
 }
 

@@ -317,7 +317,7 @@ fn sub_paths_are_parts_of_volumes() -> anyhow::Result<()> {
         &rig,
         "out",
         "CreateContainerConfigError",
-        "leads out of the volume",
+        "is outside of the volume",
     )?;
     // the part is bound again when the container starts again, to what is there then
     rig.inside(

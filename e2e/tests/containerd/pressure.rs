@@ -270,7 +270,7 @@ fn a_pod_that_a_full_disk_holds_up_says_so_with_the_cure() -> anyhow::Result<()>
     );
     let volume = scratch();
     apply(&rig, &[pod("late", &volume)])?;
-    let cure = "check that the disk has room";
+    let cure = "check free disk space";
     waits_with(&rig, "late", "ContainerCreating", cure)?;
     wait_event(&rig, "late", "FailedMount", cure)?;
     let steady = rig.wait_ready("steady")?;

@@ -313,7 +313,7 @@ fn volumes_that_cannot_be(rig: Subject) -> anyhow::Result<()> {
         ),
         ("no-map", mount, set_up, "configmap \"none\" not found"),
         ("no-key", mount, set_up, "other"),
-        ("escape", container, "Error: ", "leads out of the volume"),
+        ("escape", container, "Error: ", "is outside of the volume"),
     ] {
         waits_with(&rig, name, reason, text)?;
         wait_event(&rig, name, event, begin)?;

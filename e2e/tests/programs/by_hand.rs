@@ -289,7 +289,7 @@ fn cloudsim_heeds_the_kubeconfig_that_kubectl_heeds() -> anyhow::Result<()> {
     .failure()?;
     ensure_says(
         &none,
-        &["there is no file cloudsim.kubeconfig", "$KUBECONFIG"],
+        &["file cloudsim.kubeconfig does not exist", "$KUBECONFIG"],
     )
 }
 

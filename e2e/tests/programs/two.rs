@@ -32,7 +32,7 @@ fn two_agents_of_one_name_are_told_apart_and_do_not_take_turns() -> anyhow::Resu
         .wait_for("another agent of this name is connected")?;
     ensure_says(
         &rig.node.process.log(),
-        &["127.0.0.1:", ", started 20", "give one of the two another"],
+        &["127.0.0.1:", ", started 20", "rename or stop one of them"],
     )?;
     until("a word in `cloudsim nodes`", || {
         let mut nodes = Command::new(binary(CLOUDSIM)?);
@@ -117,7 +117,7 @@ fn a_runtime_that_is_away_is_one_line() -> anyhow::Result<()> {
     rig.node
         .process
         .wait_for("container runtime not responding; all pods wait")?;
-    rig.node.process.wait_for("failed to look for orphans")?;
+    rig.node.process.wait_for("failed to list orphaned pods")?;
     let log = rig.node.process.log();
     let warnings: Vec<&str> = log
         .lines()

@@ -46,7 +46,7 @@ pub(crate) fn is_unified(base: &Path) -> bool {
 
 /// A control group cannot be removed.
 #[derive(Debug, thiserror::Error)]
-#[error("the control group {} cannot be removed; end the processes that are in it", group.display())]
+#[error("the control group {} cannot be removed; stop the processes in it", group.display())]
 pub(crate) struct RemoveError {
     group: PathBuf,
     source: io::Error,

@@ -115,7 +115,7 @@ pub(crate) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>, eve
             }
             Ok(SweepResult::FilesLeft) => backoff.next(1.0),
             Err(error) => {
-                error.log("look for orphans; retrying");
+                error.log("list orphaned pods; retrying");
                 backoff.next(1.0)
             }
         };

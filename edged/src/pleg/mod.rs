@@ -282,7 +282,7 @@ impl Relister<'_> {
 
     fn log_reachable(&mut self) {
         if self.faults.recover() {
-            tracing::warn!("container runtime responding again");
+            tracing::info!("container runtime responding again");
         }
     }
 }

@@ -48,7 +48,7 @@ pub(super) async fn kill(context: &Context, pod: &Arc<Pod>, observed: &ObservedP
         tracing::warn!(
             uid,
             id,
-            "container lost by the runtime still runs; stopping the container"
+            "container lost by the runtime is still running; stopping the container"
         );
         context.end_lost_task(uid, &id).await;
     }

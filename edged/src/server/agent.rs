@@ -50,7 +50,7 @@ pub(super) fn page(facts: &AgentFacts<'_>) -> String {
     .sample(&[("node", facts.node_name)], 1.0);
     text.gauge(
         "kubernetes_build_info",
-        "What the node says of its kubelet. The value is always 1.",
+        "Version that the node reports for its kubelet; the value is always 1.",
     )
     .sample(&[("git_version", facts.version)], 1.0);
     pods(&mut text, facts.pods);

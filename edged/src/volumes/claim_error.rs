@@ -14,7 +14,7 @@ pub(crate) enum ClaimError {
     Deleted,
     /// The claim is not bound to a volume yet.
     #[error(
-        "PVC is not bound: it waits for a PersistentVolume of its storage class, with room and access modes enough"
+        "PVC is not bound: it waits for a PersistentVolume of its storage class with enough capacity and the access modes"
     )]
     Unbound,
     /// The claim's volume does not exist.

@@ -18,7 +18,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Downward(#[from] downward::Error),
     /// A service account token is not available.
-    #[error("no token of service account {0:?}: {1}")]
+    #[error("cannot get a token of service account {0:?}: {1}")]
     Token(String, String),
     /// A field or type of volume that this agent refuses.
     #[error("{0}")]
@@ -43,10 +43,10 @@ pub(crate) enum Error {
     )]
     TooDeep(PathBuf),
     /// A name or path leads out of the volume.
-    #[error("path {0:?} leads out of the volume")]
+    #[error("path {0:?} is outside of the volume")]
     PathEscape(String),
     /// Two files have the same path.
-    #[error("path {0:?} would be written twice")]
+    #[error("path {0:?} is used twice")]
     DuplicatePath(String),
     /// A host path does not have the type that the pod requires.
     #[error("hostPath type check failed: {0} is not a {1}")]
@@ -68,9 +68,7 @@ pub(crate) enum Error {
         source: io::Error,
     },
     /// An operation on the disk failed.
-    #[error(
-        "a file of the pod cannot be used; check that the disk has room and the agent may write there"
-    )]
+    #[error("cannot use a file of the pod; check free disk space and the agent's write permission")]
     Io(#[from] io::Error),
 }
 

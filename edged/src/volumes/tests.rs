@@ -218,11 +218,11 @@ fn missing_and_escaping_paths_are_named() {
         ),
         (
             json!({"configMap": {"name": "cm", "items": [{"key": "a.conf", "path": "../../x"}]}}),
-            "leads out of the volume",
+            "is outside of the volume",
         ),
         (
             json!({"configMap": {"name": "cm", "items": [{"key": "a.conf", "path": "..data"}]}}),
-            "leads out of the volume",
+            "is outside of the volume",
         ),
         (
             json!({"nfs": {"path": "/x", "server": "y"}}),
@@ -234,11 +234,11 @@ fn missing_and_escaping_paths_are_named() {
         ),
         (
             json!({"hostPath": {"path": "/a/../b"}}),
-            "leads out of the volume",
+            "is outside of the volume",
         ),
         (
             json!({"projected": {"sources": [{"configMap": {"name": "cm"}}, {"configMap": {"name": "cm"}}]}}),
-            "written twice",
+            "used twice",
         ),
     ] {
         let mut volume = source;
@@ -256,7 +256,7 @@ fn missing_and_escaping_paths_are_named() {
     let error = World::new(json!([{"name": "../../v", "emptyDir": {}}]))
         .set_up()
         .unwrap_err();
-    assert!(error.contains("leads out"), "{error}");
+    assert!(error.contains("outside of"), "{error}");
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_projected_volume_puts_all_sources_together() {
     );
     let error = world.set_up().unwrap_err();
     assert!(
-        error.ends_with("no token of service account \"sa\": the cloud is not connected"),
+        error.ends_with("cannot get a token of service account \"sa\": the cloud is not connected"),
         "{error}"
     );
     world

@@ -41,7 +41,7 @@ const RETRY: Duration = Duration::from_secs(1);
 enum Error {
     #[error("the API refused")]
     Api(#[from] kube::Error),
-    #[error("the finalizer could not be kept")]
+    #[error("cannot update the finalizer")]
     Finalizer(#[source] Box<finalizer::Error<Error>>),
 }
 

@@ -15,8 +15,8 @@ use crate::{cli::ClusterArgs, reach::OwnNames};
 pub(super) async fn options(args: &ClusterArgs) -> anyhow::Result<ClusterOptions> {
     let config = if args.in_cluster {
         Config::incluster().context(
-            "this is no pod of a cluster: KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT or the service account's files are missing; outside \
-             of a cluster, name one with --kube-context",
+            "not running in a pod: KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT or the service account's files are missing; outside \
+             of a cluster, use --kube-context",
         )?
     } else {
         of_context(args).await?

@@ -92,10 +92,10 @@ pub(super) fn file(access: &Access) -> PathBuf {
 pub(super) fn unread(error: KubeconfigError, file: &Path, cure: &str) -> anyhow::Error {
     match error {
         KubeconfigError::ReadConfig(error, missing) if error.kind() == ErrorKind::NotFound => {
-            anyhow!("there is no file {}; {cure}", missing.display())
+            anyhow!("file {} does not exist; {cure}", missing.display())
         }
         error => anyhow::Error::new(error)
-            .context(format!("{} is no kubeconfig; {cure}", file.display())),
+            .context(format!("{} is not a kubeconfig; {cure}", file.display())),
     }
 }
 

@@ -92,7 +92,7 @@ async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
 async fn require_database(path: &Path) -> anyhow::Result<()> {
     if !path.exists() && !SqliteStore::is_being_repaired(path).await {
         bail!(
-            "there is no {}; name the data directory of a cloud with --data-dir",
+            "{} does not exist; name the data directory of a cloud with --data-dir",
             path.display()
         );
     }
@@ -191,8 +191,8 @@ fn require_keys(place: &DbPlace, health: &Health) -> anyhow::Result<()> {
             bail!("{sealed} objects are encrypted; name the file of their keys with --key-file")
         }
         Some(file) if *locked > 0 => bail!(
-            "{locked} of {sealed} encrypted objects were encrypted with a key that is not in {}: it is another file's, or a key was taken \
-             out of it too early; name the right one with --key-file, or put the key below the others",
+            "{locked} of {sealed} encrypted objects were encrypted with a key that is not in {}: it is another file's, or a key was \
+             removed from it too early; name the right one with --key-file, or put the key below the others",
             file.display()
         ),
         _ => Ok(()),

@@ -29,7 +29,8 @@ pub(super) async fn run(
     // Fails before a cloud is started in vain.
     let manifests = manifests.map_or_else(manifests::embedded_manifests, manifests::read)?;
     let begun = Instant::now();
-    let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
+    let temporary =
+        tempfile::tempdir().context("cannot create a temporary directory for the node")?;
     let own = temporary.path().join("cloudsim.kubeconfig");
     let kubeconfig = kubeconfig.unwrap_or(&own);
     let destination = Destination::from(kubeconfig.to_owned());

@@ -128,7 +128,7 @@ mod tests {
         std::fs::write(&path, "no kubeconfig").unwrap();
         let refused = check(&destination).await.unwrap_err().to_string();
         assert!(
-            refused.contains("is no kubeconfig and was not changed"),
+            refused.contains("is not a kubeconfig and was not changed"),
             "{refused}"
         );
     }

@@ -152,7 +152,7 @@ fn parse_conditions(bad: &Bad) -> anyhow::Result<Conditions> {
     let conditions = bad.conditions();
     if conditions.is_perfect() {
         bail!(
-            "name a condition, as --delay 300ms or --drop 0.05; `cloudsim faults restore` removes them all"
+            "name a condition, for example --delay 300ms or --drop 0.05; `cloudsim faults restore` removes them all"
         );
     }
     Ok(conditions)
@@ -181,7 +181,7 @@ async fn check_known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!(
-        "this cloud has no node {node}{}; `cloudsim nodes` lists all",
+        "the cloud has no node {node}{}; `cloudsim nodes` lists all nodes",
         nearest(node, names.iter().map(String::as_str))
     )
 }
@@ -199,7 +199,7 @@ async fn send(
         .iter()
         .any(|session| session.node == node)
     {
-        bail!("node {node} is not connected; `cloudsim nodes` shows who is");
+        bail!("node {node} is not connected; `cloudsim nodes` lists connected nodes");
     }
     let mut outcomes = Vec::new();
     for shape in if shapes.is_empty() {
@@ -230,7 +230,7 @@ async fn send(
         print(output, &json!({"node": node, "messages": outcomes}))?;
     }
     if !sent_any {
-        bail!("nothing was sent to {node}");
+        bail!("no message was sent to {node}");
     }
     Ok(())
 }

@@ -44,7 +44,8 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     let properties = properties(&options);
     properties.check(usize::from(options.nodes))?;
     let mut signals = Signals::listen()?;
-    let temporary = tempfile::tempdir().context("there is no temporary directory for the nodes")?;
+    let temporary =
+        tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
     directories::announce(options.data_dir.as_deref());
     // Nodes are configured with absolute paths.
     let directory = match &options.data_dir {
@@ -73,8 +74,8 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
         // cancel-safe: the program ends then.
         () = signals.wait() => Ok(()),
         ended = select_all(fleet.nodes_mut().iter_mut().map(|node| Box::pin(wait_and_rejoin(node, &options.join.token_file)))) => match ended.0 {
-            (name, Ok(())) => Err(anyhow!("node {name} has ended")),
-            (name, Err(error)) => Err(anyhow::Error::new(error).context(format!("node {name} has given up"))),
+            (name, Ok(())) => Err(anyhow!("node {name} has stopped")),
+            (name, Err(error)) => Err(anyhow::Error::new(error).context(format!("node {name} failed permanently"))),
         },
         why = never_connected(links.clone(), &options.join) => Err(why),
         never = report_connected(links, &nodes, &options.join.cloud) => match never {},
@@ -211,7 +212,7 @@ pub(super) async fn token(file: &Path) -> anyhow::Result<String> {
                 open.take(MAX_TOKEN_BYTES)
                     .read_to_string(&mut text)
                     .await
-                    .with_context(|| format!("{} holds no token", file.display()))?;
+                    .with_context(|| format!("{} contains no token", file.display()))?;
                 if !text.trim().is_empty() {
                     return Ok(text.trim().to_owned());
                 }

@@ -95,7 +95,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
-    let runtime = runtime.context("no threads could be started")?;
+    let runtime = runtime.context("cannot start threads")?;
     let ended = runtime.block_on(async {
         tokio::spawn(log::report_left_out(throttle));
         Box::pin(dispatch(cli.command)).await

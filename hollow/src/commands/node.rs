@@ -26,9 +26,7 @@ pub(super) async fn reset(access: &Access, name: Option<String>) -> anyhow::Resu
     let is_a_cluster = cloud.is_a_cluster().await?;
     let Some(name) = name else {
         if is_a_cluster {
-            bail!(
-                "in cluster mode, cloudsim has no database whose damage could lose records; name the node to reset"
-            );
+            bail!("in cluster mode, there are no lost records to accept; name the node to reset");
         }
         let opened: Opened = cloud.ask(Method::POST, "reset", &()).await?;
         print_line(&message(&opened.lost));
@@ -60,7 +58,7 @@ async fn reset_in_cluster(client: &Client, name: &str) -> anyhow::Result<bool> {
             .await?
             .is_some();
     if !is_known {
-        bail!("this cluster has no node {name}; `cloudsim nodes` lists those that it has");
+        bail!("this cluster has no node {name}; `cloudsim nodes` lists all nodes");
     }
     Ok(certificates.reset(name).await?)
 }

@@ -41,7 +41,7 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
     for (file, scenario) in &scenarios {
         print_line(&format!("{} ({})", scenario.name, file.display()));
         let directory =
-            tempfile::tempdir().context("there is no temporary directory for the nodes")?;
+            tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
         outcomes
             .push(scenario::run(scenario, file, directory.path(), options.seed, &print_step).await);
     }
@@ -103,7 +103,7 @@ fn files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         });
         if inside.is_empty() {
             bail!(
-                "{} holds no *.yaml; name the files of scenarios",
+                "{} contains no *.yaml file; name scenario files",
                 path.display()
             );
         }

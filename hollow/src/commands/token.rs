@@ -78,7 +78,7 @@ pub(super) async fn run(
         let token = JoinToken::read(&client)
             .await
             .context("cannot read the join token")?;
-        (token.context("this cloud has no join token")?, None)
+        (token.context("the cloud has no join token")?, None)
     };
     match output {
         Some(output) => print(output, &PrintedToken::of(token.trim(), uses)?),

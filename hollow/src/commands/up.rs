@@ -101,7 +101,7 @@ impl Run {
             return Ok(());
         };
         let temporary =
-            tempfile::tempdir().context("there is no temporary directory for the nodes")?;
+            tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
         let mut fleet = None;
         let nodes_ready = tokio::select! {
             // cancel-safe: the program ends then.

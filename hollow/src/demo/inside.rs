@@ -42,7 +42,10 @@ pub(super) async fn look(steps: &Steps<'_>, pod: &Pod) -> anyhow::Result<Vec<(St
     }
     for (path, content) in &expected.files {
         let found = container.exec(&["cat", path]).await?;
-        ensure!(found == *content, "file {path} is not as it should be");
+        ensure!(
+            found == *content,
+            "file {path} does not have the expected content"
+        );
     }
     seen.push((
         "config as environment".to_owned(),
@@ -59,7 +62,7 @@ pub(super) async fn look(steps: &Steps<'_>, pod: &Pod) -> anyhow::Result<Vec<(St
         };
         let log = timeout(TIMEOUT, pods.logs(name, &parameters))
             .await
-            .context("the log did not come in time")??;
+            .context("the log was not received in time")??;
         let line = log.lines().next().context("the pod has logged nothing")?;
         seen.push(("kubectl exec".to_owned(), format!("{name} -- env, cat")));
         seen.push(("kubectl logs".to_owned(), excerpt(line)));

@@ -81,7 +81,7 @@ impl Options {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The node's directory cannot be created or written to.
-    #[error("{path} cannot be written; choose a directory that you may write to with --data-dir")]
+    #[error("cannot write {path}; choose a writable directory with --data-dir")]
     Directory {
         /// The file or directory.
         path: PathBuf,
@@ -95,16 +95,16 @@ pub enum Error {
     #[error("a hollow node's configuration is unusable")]
     Config(#[from] config::Error),
     /// The node's runtime does not start.
-    #[error("a hollow node's runtime does not start")]
+    #[error("cannot start a hollow node's runtime")]
     Runtime(#[from] runtime::Error),
     /// The node's store cannot be opened.
     #[error("a hollow node's store cannot be opened")]
     Store(#[from] StoreError),
     /// A task of the node's runtime panicked.
-    #[error("a hollow node's runtime does not go on")]
+    #[error("a hollow node's runtime failed")]
     Panicked(#[from] TaskPanicked),
     /// The node's agent does not start, or failed.
-    #[error("a hollow node's agent does not run")]
+    #[error("a hollow node's agent failed")]
     Agent(#[from] app::Error),
 }
 

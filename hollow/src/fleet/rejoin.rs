@@ -31,7 +31,7 @@ impl Fleet {
                     let error = &error as &dyn std::error::Error;
                     warn!(
                         node = node.name,
-                        error, "failed to let a hollow node join again; retrying"
+                        error, "failed to rejoin a hollow node; retrying"
                     );
                 }
             }

@@ -17,7 +17,9 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The socket cannot be created.
-    #[error("cannot listen on {path}: is its directory writable, and no other runtime on it?")]
+    #[error(
+        "cannot listen on {path}; check that its directory is writable and that no other runtime uses it"
+    )]
     Bind {
         /// The socket.
         path: PathBuf,

@@ -183,12 +183,15 @@ impl Stage {
                 }
                 (Err(seen), Some(since)) => {
                     return Err(format!(
-                        "it held for {} ms only; then: {seen}",
+                        "the condition held for {} ms only; then: {seen}",
                         since.elapsed().as_millis()
                     ));
                 }
                 (Err(seen), None) if begun.elapsed() >= expect.within.get() => {
-                    return Err(format!("not within {}; last seen: {seen}", expect.within));
+                    return Err(format!(
+                        "the condition was not met within {}; last state: {seen}",
+                        expect.within
+                    ));
                 }
                 (Err(_), None) => {}
             }
@@ -227,21 +230,21 @@ impl Stage {
                 .and_then(|ready| ready["status"].as_str())
                 .unwrap_or("missing");
             if (status == "True") != wanted {
-                return Err(format!("its condition Ready is {status}"));
+                return Err(format!("its Ready condition is {status}"));
             }
         }
         if expect.same_containers {
             let remembered = self
                 .remembered
                 .get(name)
-                .ok_or("nothing was remembered of it; add `remember:` before")?;
+                .ok_or("no containers were recorded; add a `remember:` step before")?;
             let now = self.containers(name);
             if let Some(([pod, container], _)) = remembered
                 .iter()
                 .find(|(place, id)| now.get(*place) != Some(id))
             {
                 return Err(format!(
-                    "container {container} of the pod with UID {pod} is not the one that ran"
+                    "container {container} of the pod with UID {pod} was replaced"
                 ));
             }
         }
@@ -254,7 +257,7 @@ async fn of_object(api: &Api<DynamicObject>, target: &Target, expect: &Expect) -
     match (object, expect.gone) {
         (None, true) => Ok(()),
         (None, false) => Err(format!("there is no {} {}", target.kind, target.name)),
-        (Some(_), true) => Err("it is still there".to_owned()),
+        (Some(_), true) => Err("it still exists".to_owned()),
         (Some(object), false) => {
             let wrong = expect
                 .has
@@ -285,7 +288,7 @@ fn target(object: &Value) -> Result<Target, Why> {
             .and_then(Value::as_str)
             .map(str::to_owned)
     };
-    let missing = |field: &str| format!("an object without {field} cannot be applied");
+    let missing = |field: &str| format!("cannot apply an object without {field}");
     Ok(Target {
         api_version: text("/apiVersion").ok_or_else(|| missing("apiVersion"))?,
         kind: text("/kind").ok_or_else(|| missing("kind"))?,
@@ -303,7 +306,7 @@ async fn read(file: &std::path::Path) -> Result<Vec<Value>, Why> {
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_multiple_with_options(&text, options).map_err(|error| {
         format!(
-            "{} is no manifest: {}",
+            "{} is not a manifest: {}",
             file.display(),
             limits::excerpt(&error.without_snippet().to_string())
         )

@@ -225,10 +225,7 @@ impl Scenario {
                 .map_or(said.as_str(), |(said, _)| said);
             Faulty {
                 line,
-                what: format!(
-                    "{}; docs/scenarios.md lists what may stand here",
-                    limits::excerpt(said)
-                ),
+                what: format!("{}; see docs/scenarios.md", limits::excerpt(said)),
             }
         })?;
         scenario.check()?;
@@ -237,7 +234,7 @@ impl Scenario {
 
     fn check(&self) -> Result<(), Faulty> {
         if self.steps.is_empty() {
-            let what = "a scenario without steps shows nothing; add some below `steps:`".to_owned();
+            let what = "the scenario has no steps; add some below `steps:`".to_owned();
             return Err(Faulty { line: 0, what });
         }
         if let Some(cloud) = &self.cloud
@@ -252,12 +249,13 @@ impl Scenario {
         for (place, node) in self.nodes.iter().enumerate() {
             let (name, line) = (&node.value.name, node.referenced.line());
             if !is_node_name(name) || name == "all" {
-                let what =
-                    format!("{name:?} is no name for a node; use small letters, digits and -");
+                let what = format!(
+                    "{name:?} is not a valid node name; use lower-case letters, digits and -"
+                );
                 return Err(Faulty { line, what });
             }
             if self.nodes().take(place).any(|other| other.name == *name) {
-                let what = format!("two nodes are called {name}; give each a name of its own");
+                let what = format!("two nodes are named {name}; rename one of them");
                 return Err(Faulty { line, what });
             }
         }

@@ -33,7 +33,7 @@ impl Step {
         let known = |name: &String| match nodes.contains(&name.as_str()) {
             true => Ok(()),
             false => Err(format!(
-                "there is no node {name:?}; below `nodes:` stand: {}",
+                "there is no node {name:?}; the nodes in `nodes:` are {}",
                 nodes.join(", ")
             )),
         };
@@ -95,18 +95,18 @@ impl Expect {
     fn check(&self) -> Result<(), String> {
         let of_node = self.connected.is_some() || self.ready.is_some() || self.same_containers;
         let why = match (&self.object, &self.node) {
-            (Some(_), Some(_)) | (None, None) => "say of what: either `object:` or `node:`",
+            (Some(_), Some(_)) | (None, None) => "name one subject: either `object:` or `node:`",
             (Some(_), None) if of_node => {
-                "connected, ready and sameContainers are said of a `node:`"
+                "connected, ready and sameContainers are conditions of a `node:`"
             }
             (Some(_), None) if self.gone && !self.has.is_empty() => {
-                "what is gone has no fields; leave `has:` or `gone:` out"
+                "`has:` and `gone:` exclude each other; remove one"
             }
             (None, Some(_)) if self.gone || !self.has.is_empty() => {
-                "has and gone are said of an `object:`; a node's is {kind: Node, name: …}"
+                "has and gone are conditions of an `object:`; for a Node, use {kind: Node, name: …}"
             }
             (None, Some(_)) if !of_node => {
-                "say what of the node: connected, ready or sameContainers"
+                "name a condition of the node: connected, ready or sameContainers"
             }
             _ => return Ok(()),
         };

@@ -28,9 +28,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Why a scenario cannot start.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StageError {
-    #[error("the cloud does not start")]
+    #[error("cannot start the cloud")]
     Cloud(#[from] StartError),
-    #[error("node {0} does not start")]
+    #[error("cannot start node {0}")]
     Node(String, #[source] fleet::Error),
     #[error("node {0} did not connect within {CONNECT_TIMEOUT:?}")]
     NotConnected(String),

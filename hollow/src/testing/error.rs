@@ -9,19 +9,19 @@ use cloudsim::{StartError, tasks::TaskPanicked};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The cloud does not start.
-    #[error("the cloud does not start")]
+    #[error("cannot start the cloud")]
     Start(#[from] StartError),
     /// A node does not start.
-    #[error("a node does not start")]
+    #[error("cannot start a node")]
     Node(#[from] fleet::Error),
     /// There is no temporary directory for the nodes.
     #[error(
-        "there is no temporary directory for the nodes; name one in TMPDIR that may be written to"
+        "cannot create a temporary directory for the nodes; set TMPDIR to a writable directory"
     )]
     Directory(#[source] io::Error),
     /// There is no node of this name.
     #[error(
-        "there is no node {name}; they are called edge-1 and so on, as many as Builder::nodes says"
+        "there is no node {name}; nodes are named edge-1 to edge-N, where N is the number passed to Builder::nodes"
     )]
     NoNode {
         /// The name.
@@ -41,13 +41,13 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// The API did not answer.
-    #[error("the API does not do what it is asked")]
+    #[error("an API call failed")]
     Api(#[from] kube::Error),
     /// An object cannot be watched.
-    #[error("the object cannot be watched")]
+    #[error("cannot watch the object")]
     Watch(#[source] Box<kube::runtime::wait::Error>),
     /// An object did not become as wanted in time.
-    #[error("{name} is not as wanted after {within:?}; last seen: {last}")]
+    #[error("{name} does not fulfil the condition after {within:?}; last state: {last}")]
     Timeout {
         /// The object's name.
         name: String,
@@ -57,13 +57,13 @@ pub enum Error {
         last: String,
     },
     /// The condition came true when the object was deleted.
-    #[error("{name} is not there")]
+    #[error("{name} does not exist")]
     Gone {
         /// The object's name.
         name: String,
     },
     /// A mapper does not run.
-    #[error("the mapper does not run")]
+    #[error("cannot run the mapper")]
     Mapper(#[from] mapper::RunError),
     /// A part of the cloud has panicked.
     #[error(transparent)]

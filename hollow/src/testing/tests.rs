@@ -43,7 +43,7 @@ async fn mistakes_are_told_by_what_they_are() {
     let late = cloud.wait_gone(maps.clone(), "m").await.unwrap_err();
     assert!(
         late.to_string()
-            .starts_with("m is not as wanted after 200ms"),
+            .starts_with("m does not fulfil the condition after 200ms"),
         "{late}"
     );
     let gone = cloud

@@ -143,7 +143,7 @@ impl Metrics {
         self.requests(registry, &mut text);
         let mut in_flight = text.gauge(
             "apiserver_current_inflight_requests",
-            "Requests under way, watches not among them.",
+            "Running requests that read (readOnly) and write (mutating), without watches.",
         );
         for (kind, count) in ["readOnly", "mutating"].into_iter().zip(&self.0.in_flight) {
             in_flight.sample(
@@ -151,19 +151,19 @@ impl Metrics {
                 to_signed(count.load(Ordering::Relaxed)),
             );
         }
-        let mut watches = text.gauge("apiserver_longrunning_requests", "Watches under way.");
+        let mut watches = text.gauge("apiserver_longrunning_requests", "Running watches.");
         for (series, count) in self.0.watchers.lock().iter() {
             visit_labels(registry, series, |labels| {
                 watches.sample(labels, to_signed(*count))
             });
         }
-        let mut objects = text.gauge("apiserver_storage_objects", "Objects stored.");
+        let mut objects = text.gauge("apiserver_storage_objects", "Stored objects.");
         for (resource, count) in stored {
             objects.sample(&[("resource", resource.as_str())], number(*count as u64));
         }
         let mut full = text.gauge(
             "store_disk_full",
-            "Whether the store deletes only, since its disk is full.",
+            "1 while the disk is full and the store accepts only deletions.",
         );
         full.sample(&[], number(store.is_full().into()));
         let mut damaged = text.gauge(
@@ -186,7 +186,7 @@ impl Metrics {
                 .iter()
                 .any(|kind| *kind.resource() == series.resource)
         });
-        let mut total = text.counter("apiserver_request_total", "Requests answered.");
+        let mut total = text.counter("apiserver_request_total", "Answered requests.");
         for (series, tally) in requests.iter() {
             visit_labels(registry, series, |labels| {
                 for (code, count) in &tally.codes {
@@ -199,7 +199,7 @@ impl Metrics {
         }
         let mut took = text.histogram(
             "apiserver_request_duration_seconds",
-            "From the head of a request to the head of its answer, watches not among them.",
+            "Time from the head of a request to the head of its response, without watches.",
         );
         for (series, tally) in requests.iter().filter(|(series, _)| series.verb != "WATCH") {
             visit_labels(registry, series, |labels| took.buckets(labels, &tally.took));

@@ -62,10 +62,10 @@ pub enum ReadBodyError {
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
     /// The body was not complete within this time.
-    #[error("the body did not come within {0:?}")]
+    #[error("the body was not received within {0:?}")]
     Timeout(Duration),
     /// The connection ended before the body.
-    #[error("the body broke off: {0}")]
+    #[error("the body was interrupted: {0}")]
     Broken(BoxError),
 }
 
@@ -379,13 +379,13 @@ mod tests {
         let refused = gather_within(stuck, 1024, patience).await.unwrap_err();
         assert_eq!(
             (refused.code().as_u16(), refused.to_string().as_str()),
-            (408, "the body did not come within 20ms")
+            (408, "the body was not received within 20ms")
         );
         let broken = StreamBody::new(stream::iter([frame(b"a"), Err("gone".into())]));
         let refused = gather_within(broken, 1024, patience).await.unwrap_err();
         assert_eq!(
             (refused.code().as_u16(), refused.to_string().as_str()),
-            (400, "the body broke off: gone")
+            (400, "the body was interrupted: gone")
         );
     }
 

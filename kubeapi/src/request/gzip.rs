@@ -43,7 +43,7 @@ pub(crate) async fn compress(response: Response<Body>) -> Response<Body> {
         Ok(collected) => collected.to_bytes(),
         Err(error) => {
             return body::refusal(&StatusError::internal(format!(
-                "the answer broke off: {error}"
+                "the response was interrupted: {error}"
             )));
         }
     };

@@ -45,7 +45,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub enum BindError {
     /// The port is in use.
     #[error(
-        "{address} is in use by another program; stop that one, or choose another port (0 takes any that is free)"
+        "{address} is in use by another program; stop that program, or choose another port (0 picks a free one)"
     )]
     InUse {
         /// The address to listen at.

@@ -217,7 +217,7 @@ async fn status(error: Stream, node: &str) -> Value {
     let message = match (read, String::from_utf8_lossy(&text).trim()) {
         (Ok(_), "") => format!("the stream from node {node:?} has ended without a status"),
         (Ok(_), text) => text.to_owned(),
-        (Err(error), _) => format!("the stream from node {node:?} broke off: {error}"),
+        (Err(error), _) => format!("the stream from node {node:?} was interrupted: {error}"),
     };
     failure(&message)
 }

@@ -61,7 +61,7 @@ async fn a_cluster_that_is_not_there_or_does_not_know_us_is_named() {
     cluster.link().cut_connections();
     let told = refusal(cluster.options("r").await).await;
     assert!(
-        told.contains("does not answer") && told.contains("--kube-context"),
+        told.contains("no valid response") && told.contains("--kube-context"),
         "{told}"
     );
     let port = e2e::Ports::free().unwrap().api;
@@ -69,7 +69,7 @@ async fn a_cluster_that_is_not_there_or_does_not_know_us_is_named() {
     nobody.config.cluster_url = format!("https://127.0.0.1:{port}").parse().unwrap();
     let told = refusal(nobody).await;
     assert!(
-        told.contains(&port.to_string()) && told.contains("does not answer"),
+        told.contains(&port.to_string()) && told.contains("no valid response"),
         "{told}"
     );
 }

@@ -94,7 +94,7 @@ pub enum TokenError {
         since: Duration,
     },
     /// The token is not valid yet.
-    #[error("the token is valid only in {} s; wait, or set the clock", until.as_secs())]
+    #[error("the token is not valid until {} s from now; wait, or set the clock", until.as_secs())]
     TooEarly {
         /// The time until then.
         until: Duration,
@@ -104,7 +104,7 @@ pub enum TokenError {
     BadSignature,
     /// The token could not be signed.
     #[error(
-        "the token could not be signed; the system gives no randomness, or the claims are no JSON object"
+        "cannot sign the token; the system returned no random numbers, or the claims are not a JSON object"
     )]
     Sign(#[source] jsonwebtoken::errors::Error),
 }

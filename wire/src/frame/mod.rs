@@ -35,7 +35,7 @@ const MESSAGE: u8 = 1;
 pub enum FrameError {
     /// The frame is larger than the receiver allows.
     #[error(
-        "a frame of {size} bytes exceeds the limit of {limit}; the sender must split it, or the limit be raised"
+        "a frame of {size} bytes exceeds the limit of {limit}; split it at the sender, or raise the limit"
     )]
     TooLarge {
         /// Announced size, bytes.

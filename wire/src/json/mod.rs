@@ -10,7 +10,7 @@ pub const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;
 pub enum DecodeError {
     /// The message is larger than the receiver allows.
     #[error(
-        "a message of {size} bytes exceeds the limit of {limit}; the sender must split it, or the limit be raised"
+        "a message of {size} bytes exceeds the limit of {limit}; split it at the sender, or raise the limit"
     )]
     TooLarge {
         /// Received size, bytes.

@@ -40,7 +40,7 @@ impl CallCounts {
     pub(super) fn metric(&self) -> Metric {
         let calls = Metric::counter(
             "dmi_calls_total",
-            "Calls of the Device Mapper Interface, by who called, what, and whether it was carried out.",
+            "DMI calls, by caller (mapper, agent), method and result (ok, error).",
         );
         self.0
             .lock()

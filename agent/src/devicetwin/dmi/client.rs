@@ -30,13 +30,13 @@ pub(super) struct Client {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
     /// The mapper cannot be reached, or hangs: other calls would fail, too.
-    #[error("the mapper does not answer: {0}")]
+    #[error("the mapper does not respond: {0}")]
     Unreachable(String),
     /// The mapper refuses the call.
-    #[error("the mapper refuses it: {0}")]
+    #[error("the mapper refused the call: {0}")]
     Refused(String),
     /// The call was not sent: there is nothing to send now.
-    #[error("it was not sent: {0}")]
+    #[error("the call was not sent: {0}")]
     NotSent(String),
 }
 

@@ -142,7 +142,7 @@ impl MapperSync {
         let mapper = &self.registered.mapper.name;
         match failure {
             CallError::Unreachable(_) => {
-                info!(mapper, error = %failure, "mapper not reachable; its devices are sent later");
+                info!(mapper, error = %failure, "mapper not reachable; sending its devices later");
                 true
             }
             CallError::Refused(_) | CallError::NotSent(_) => {

@@ -76,13 +76,13 @@ pub struct Config {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The registry cannot be read.
-    #[error("the mappers that were registered cannot be read")]
+    #[error("cannot read the registered mappers")]
     Store(#[from] StoreError),
     /// The server ended.
     #[error("the server for mappers has failed")]
     Serve(#[from] tonic::transport::Error),
     /// The task that sends mappers their devices has panicked: a defect of this program.
-    #[error("devices are no longer sent to mappers; please report this with the log")]
+    #[error("the task that sends devices to mappers has ended; please report this with the log")]
     MapperSync(#[source] JoinError),
 }
 
@@ -124,10 +124,7 @@ impl Dmi {
     /// Returns metrics of the mappers and of the calls between them and this node.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let mappers = self.registry.mappers().borrow().len() as u64;
-        let registered = Metric::gauge(
-            "dmi_mappers",
-            "Mappers that have registered over the Device Mapper Interface.",
-        );
+        let registered = Metric::gauge("dmi_mappers", "Mappers registered over DMI.");
         vec![registered.of(mappers), self.registry.calls.metric()]
     }
 

@@ -29,7 +29,7 @@ const MAX_MAPPERS: usize = 64;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RegisterError {
     /// The registry is full, and all mappers in it are served.
-    #[error("{most} mappers serve on this node, and no more are taken; stop one of them", most = MAX_MAPPERS)]
+    #[error("{most} mappers are registered on this node, which is the limit; stop one of them", most = MAX_MAPPERS)]
     Full,
     /// The store failed.
     #[error("failed to store the registration: {0}; register again")]

@@ -98,23 +98,23 @@ pub enum DialError {
     Forbidden(String, String),
     /// Another agent of this node's name is connected.
     #[error(
-        "{0} refused this node: {1}; a name is one machine's: give one of the two another, or end one"
+        "{0} refused this node: {1}; two machines use the same node name; rename or stop one of them"
     )]
     NameInUse(String, String),
     /// The server, or something between, ended the connection before it was established.
     #[error(
-        "{0} closed the connection before this node was let in; check that this is CloudHub's address, and that nothing between closes \
+        "{0} closed the connection during the handshake; check that this is CloudHub's address, and that no proxy or firewall closes \
          connections"
     )]
     Closed(String),
     /// The upgrade failed otherwise.
     #[error(
-        "the WebSocket upgrade with {0} failed; check that this is CloudHub's address, and that no proxy between changes it"
+        "the WebSocket upgrade with {0} failed; check that this is CloudHub's address, and that no proxy changes the request"
     )]
     Upgrade(String, #[source] Box<tungstenite::Error>),
     /// QUIC failed.
     #[error(
-        "no QUIC connection to {0}; check that cloudsim listens there (--quic-port), and that UDP passes"
+        "no QUIC connection to {0}; check that cloudsim listens there (--quic-port), and that no firewall blocks UDP"
     )]
     Quic(String, #[source] Box<dyn std::error::Error + Send + Sync>),
     /// The attempt took too long.

@@ -66,8 +66,8 @@ pub enum EnrollError {
     },
     /// The server's certificate is of the token's cloud, but for other names than the one in the URL.
     #[error(
-        "the certificate of the cloud at {url} is not for {host} but for {names}; write one of these into the configuration, or let \
-         the cloud have {host} in its certificate (cloudsim up --name {host}; CloudCore: advertiseAddress)"
+        "the certificate of the cloud at {url} is not for {host} but for {names}; use one of these names in the configuration, or add \
+         {host} to the cloud's certificate (cloudsim up --name {host}; CloudCore: advertiseAddress)"
     )]
     OtherName {
         /// The requested URL.
@@ -79,7 +79,7 @@ pub enum EnrollError {
     },
     /// The server's certificate is of the token's cloud, but not valid now.
     #[error(
-        "the certificate of the cloud at {url} is not good at this time ({why}); set this machine's clock, or the cloud's"
+        "the certificate of the cloud at {url} is not valid now ({why}); correct this machine's clock, or the cloud's"
     )]
     WrongTime {
         /// The requested URL.

@@ -26,7 +26,9 @@ pub(crate) enum HubCheckError {
     #[error("the server at {0} has no certificate of this cloud: {1}")]
     OtherServer(HostPort, #[source] io::Error),
     /// The server accepts callers without a certificate.
-    #[error("the server at {0} is not CloudHub: without a certificate it answered {1:?}")]
+    #[error(
+        "the server at {0} is not CloudHub: it responded {1:?} to a request without a certificate"
+    )]
     OtherService(HostPort, String),
 }
 

@@ -17,7 +17,7 @@ pub struct Zone {
 
 /// The text is not a domain.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no domain; one such as {DEFAULT_DOMAIN} is expected")]
+#[error("{0:?} is not a domain; use one such as {DEFAULT_DOMAIN}")]
 pub struct BadDomain(String);
 
 impl Zone {

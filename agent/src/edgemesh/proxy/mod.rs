@@ -136,7 +136,7 @@ impl Proxy {
             Ok(existing) => existing,
             Err(errno) => {
                 plan.unserved
-                    .insert(format!("the routes of Services cannot be read: {errno}"));
+                    .insert(format!("cannot read the routes of Services: {errno}"));
                 return;
             }
         };
@@ -151,7 +151,7 @@ impl Proxy {
                     }
                     Err(errno) => {
                         plan.unserved.insert(format!(
-                            "{address} is not delivered to this machine: {errno}"
+                            "cannot add the route of {address} to this machine: {errno}"
                         ));
                         continue;
                     }
@@ -168,7 +168,7 @@ impl Proxy {
         {
             if let Err(errno) = routes.remove(*stale) {
                 plan.unserved.insert(format!(
-                    "{stale} is still delivered to this machine: {errno}"
+                    "cannot remove the route of {stale} to this machine: {errno}"
                 ));
             }
         }
@@ -210,8 +210,9 @@ impl Proxy {
             ) {
                 Ok(listener) => drop(self.listeners.insert(listen, listener)),
                 Err(error) => {
-                    plan.unserved
-                        .insert(format!("Service {service} does not get {listen}: {error}"));
+                    plan.unserved.insert(format!(
+                        "Service {service} cannot listen on {listen}: {error}"
+                    ));
                 }
             }
         }

@@ -186,7 +186,7 @@ fn a_port_that_is_taken_is_told_by_name_and_had_later() {
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(
             said[0].starts_with(
-                "Service shop/web does not get TCP 127.0.0.1:30080: Address already in use"
+                "Service shop/web cannot listen on TCP 127.0.0.1:30080: Address already in use"
             ),
             "{said:?}"
         );

@@ -9,13 +9,13 @@ use crate::edgemesh::snapshot::{Protocol, Snapshot, is_special};
 /// Why an endpoint is not dialled for another node; the reason is sent to that node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotAllowed {
-    #[error("this node does not know the Services yet")]
+    #[error("this node has not received the Services yet")]
     NotRead,
-    #[error("this node knows no such Service")]
+    #[error("this node has no such Service")]
     Service,
     #[error("the Service has no such endpoint on this node")]
     Endpoint,
-    #[error("a pod has no such address, or it is itself that of a Service")]
+    #[error("the address does not belong to a pod, or belongs to a Service")]
     Address,
 }
 

@@ -27,17 +27,15 @@ const SERVER_NAME: &str = "node.invalid";
 pub(in crate::edgemesh) enum RelayDialError {
     #[error("this node is not connected to the relay")]
     NotConnected,
-    #[error(
-        "this node, the client, or the node that it connects to, has as many connections over the relay as it may have"
-    )]
+    #[error("this node, the client or the other node has reached its limit of relay connections")]
     Full,
-    #[error("the relay does not connect to the node: {0}")]
+    #[error("the relay cannot connect to the node: {0}")]
     Refused(String),
-    #[error("the node does not reach the endpoint: {0}")]
+    #[error("the node cannot reach the endpoint: {0}")]
     Endpoint(String),
-    #[error("no TLS with the node over the relay: {0}")]
+    #[error("TLS with the node over the relay failed: {0}")]
     Tls(std::io::Error),
-    #[error("the connection over the relay broke off: {0}")]
+    #[error("the connection over the relay was interrupted: {0}")]
     Broken(String),
     #[error("no connection over the relay within {0:?}")]
     Timeout(Duration),

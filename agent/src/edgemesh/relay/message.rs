@@ -9,7 +9,7 @@ use wire::relay::{HEADER_LENGTH, RelayError, body_length, decode, encode};
 /// Why a message was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MessageError {
-    #[error("the stream broke off: {0}")]
+    #[error("the stream was interrupted: {0}")]
     Io(#[from] io::Error),
     #[error(transparent)]
     Content(#[from] RelayError),

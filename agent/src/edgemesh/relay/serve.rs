@@ -50,15 +50,15 @@ pub(super) enum NotServed {
     Message(#[from] MessageError),
     #[error(transparent)]
     Certificates(#[from] CertificateError),
-    #[error("no TLS with the other node: {0}")]
+    #[error("TLS with the other node failed: {0}")]
     Tls(std::io::Error),
-    #[error("the relay names node {said}, but the certificate is of {}", .shown.as_deref().unwrap_or("no node"))]
+    #[error("the relay names node {said}, but the certificate is for {}", .shown.as_deref().unwrap_or("no node"))]
     OtherNode { said: String, shown: Option<String> },
     #[error("node {0} is not allowed to reach the endpoint: {1}")]
     NotAllowed(String, NotAllowed),
-    #[error("an endpoint is not reached: {0}")]
+    #[error("cannot reach the endpoint: {0}")]
     Endpoint(String),
-    #[error("it took too long")]
+    #[error("timed out")]
     Timeout,
 }
 

@@ -50,7 +50,8 @@ enum ConnectError {
     #[error("this node's certificate cannot be used at the relay")]
     Certificates(#[from] CertificateError),
     #[error(
-        "no QUIC connection to the relay at {server}: {why}; check that cloudsim listens there (--relay-port), that UDP passes, and that \
+        "no QUIC connection to the relay at {server}: {why}; check that cloudsim listens there (--relay-port), that no firewall blocks \
+         UDP, and that \
          modules.edgeMesh.relay.server names it"
     )]
     Quic {
@@ -61,7 +62,8 @@ enum ConnectError {
         why: String,
     },
     #[error(
-        "no QUIC connection to the relay at {0} within {1:?}; check that cloudsim listens there (--relay-port), and that UDP passes"
+        "no QUIC connection to the relay at {0} within {1:?}; check that cloudsim listens there (--relay-port), and that no firewall \
+         blocks UDP"
     )]
     Timeout(String, Duration),
 }
@@ -148,7 +150,7 @@ impl Task {
             }) {
                 Ok((connection, endpoint)) => {
                     if faults.recover() || std::mem::take(&mut is_ended) {
-                        warn!(server = %self.server, "connection to the relay restored");
+                        info!(server = %self.server, "connection to the relay restored");
                     } else {
                         info!(server = %self.server, "connected to the relay");
                     }

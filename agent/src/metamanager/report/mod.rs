@@ -69,7 +69,7 @@ pub(super) struct Reporter {
 enum ReportError {
     #[error("the cloud refused: {}", .0["message"].as_str().unwrap_or("without a reason"))]
     Refused(serde_json::Value),
-    #[error("the cloud's answer is of another kind than the report")]
+    #[error("the cloud's response does not match the report")]
     Answer,
     #[error("the store failed")]
     Store(#[from] StoreError),

@@ -127,16 +127,16 @@ pub enum MetaServerError {
     #[error("MetaServer cannot listen; change modules.metaManager.metaServer.server")]
     Bind(#[from] BindError),
     /// There is no certificate.
-    #[error("MetaServer has no TLS")]
+    #[error("cannot set up TLS for MetaServer")]
     Tls(#[from] TlsError),
     /// The keys of tokens cannot be read.
     #[error("MetaServer cannot check tokens")]
     Keys(#[from] KeyError),
     /// There are no credentials for programs of this machine.
-    #[error("MetaServer has no credentials for clients on this machine")]
+    #[error("cannot create MetaServer's credentials for clients on this machine")]
     Credentials(#[from] CredentialsError),
     /// The copies cannot be read.
-    #[error("cannot read MetaServer's copies; delete metaserver.db to create them again")]
+    #[error("cannot read MetaServer's cache; delete metaserver.db to create it again")]
     Store(#[from] StoreError),
 }
 

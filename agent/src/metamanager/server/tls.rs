@@ -30,7 +30,7 @@ pub enum TlsError {
     },
     /// The files do not match.
     #[error(
-        "tlsCertFile, tlsPrivateKeyFile and tlsCaFile of modules.metaManager.metaServer do not fit together"
+        "tlsCertFile, tlsPrivateKeyFile and tlsCaFile of modules.metaManager.metaServer do not belong together"
     )]
     Unfit(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

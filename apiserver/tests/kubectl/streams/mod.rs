@@ -207,7 +207,7 @@ async fn commands_that_cannot_be_run_say_why() {
     }
     // what is cut off is no success where that can be told
     let (code, said) = run(&world, "true", "exec p -- cut", b"").await;
-    let is_told = ["without a status", "broke off"]
+    let is_told = ["without a status", "was interrupted"]
         .iter()
         .any(|text| said.err.contains(text));
     assert!(code == Some(1) && is_told, "{said:?}");

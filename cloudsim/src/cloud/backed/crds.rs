@@ -36,8 +36,8 @@ pub enum CrdError {
     },
     /// Definitions are missing.
     #[error(
-        "the cluster lacks CustomResourceDefinitions: {}; apply those of this version (`kubectl apply --server-side -f crds/yaml`), or \
-         leave out --install-crds=false", .0.join(", ")
+        "the cluster lacks CustomResourceDefinitions: {}; apply this version's (`kubectl apply --server-side -f crds/yaml`), or remove \
+         --install-crds=false", .0.join(", ")
     )]
     Missing(Vec<String>),
     /// A definition is of another version of KubeEdge.

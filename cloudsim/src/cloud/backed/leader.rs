@@ -166,7 +166,7 @@ impl Election {
                 Some(_) if begun.elapsed() > LEASE_DURATION => {
                     info!(
                         installation,
-                        holder, "another cloudsim installation has ended; taking over"
+                        holder, "another cloudsim installation has stopped; taking over"
                     );
                     return Ok(None);
                 }
@@ -211,7 +211,7 @@ impl Election {
                 Ok(Ok(attempt)) => {
                     renewed = Instant::now();
                     if std::mem::take(&mut is_failing) {
-                        warn!("Lease kubeedge/{LEASE} renewed again");
+                        info!("Lease kubeedge/{LEASE} renewed again");
                     }
                     self.set(matches!(attempt, Attempt::Mine));
                     if let Attempt::Other(OtherInstallation {
@@ -265,10 +265,7 @@ impl Election {
             .leads
             .send_if_modified(|now| std::mem::replace(now, leads) != leads);
         if changed {
-            info!(
-                identity = self.identity,
-                leads, "leadership of replicas changed"
-            );
+            info!(identity = self.identity, leads, "leader election changed");
         }
     }
 

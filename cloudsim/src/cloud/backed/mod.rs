@@ -86,8 +86,8 @@ impl ClusterOptions {
 pub enum ClusterError {
     /// The server cannot be authenticated.
     #[error(
-        "the kubeconfig says insecure-skip-tls-verify: this cloud does not talk to a cluster whose certificate it cannot verify; give \
-         certificate-authority-data"
+        "the kubeconfig has insecure-skip-tls-verify, but cloudsim always verifies the cluster's certificate; set \
+         certificate-authority-data instead"
     )]
     Unverified,
     /// The client cannot be built.
@@ -100,7 +100,8 @@ pub enum ClusterError {
     },
     /// The first call failed.
     #[error(
-        "the cluster at {server} does not answer as it should; check that it runs, and the context, file and credentials of --kube-context and \
+        "no valid response from the cluster at {server}; check that it runs, and the context, file and credentials of --kube-context \
+         and \
          --cluster-kubeconfig"
     )]
     NoAnswer {
@@ -111,7 +112,7 @@ pub enum ClusterError {
     },
     /// A call at the start was not answered.
     #[error(
-        "the cluster at {server} has not answered in time; check that it runs, and the context of --kube-context"
+        "the cluster at {server} did not respond in time; check that it runs, and the context of --kube-context"
     )]
     Silent {
         /// The address of the cluster.
@@ -130,7 +131,8 @@ pub enum ClusterError {
     Crds(#[from] CrdError),
     /// Another installation serves the cluster.
     #[error(
-        "another cloudsim, installation {installation:?}, serves this cluster: its replica {holder} holds Lease {NAMESPACE}/{LEASE}; end it first, \
+        "another cloudsim, installation {installation:?}, serves this cluster: its replica {holder} holds Lease {NAMESPACE}/{LEASE}; \
+         stop it first, \
          or start this one as a replica of it with --installation {installation}"
     )]
     Another {
@@ -140,10 +142,10 @@ pub enum ClusterError {
         holder: String,
     },
     /// An API call at the start failed.
-    #[error("the cluster refused a call at the start")]
+    #[error("the cluster refused a call during startup")]
     Api(#[from] kube::Error),
     /// The cluster publishes no CA.
-    #[error("the cluster's authority is neither in the kubeconfig nor in ConfigMap {NAMESPACE}/{}", ROOT_CA.0)]
+    #[error("the cluster's CA certificate is neither in the kubeconfig nor in ConfigMap {NAMESPACE}/{}", ROOT_CA.0)]
     NoAuthority,
 }
 

@@ -160,7 +160,7 @@ impl Devices {
         };
         if let Some(model) = &device.spec.device_model_ref {
             let message = format!(
-                "waits for DeviceModel {}, which is not there; apply it",
+                "waits for DeviceModel {}, which does not exist; create it",
                 model.name
             );
             self.events.record(

@@ -73,7 +73,7 @@ struct StateBody {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Malformed {
     #[error(
-        "{0} names no report of a device; write device/<namespace>/<name>/twin/edge_updated or …/state/update"
+        "{0} is not the resource of a device report; use device/<namespace>/<name>/twin/edge_updated or …/state/update"
     )]
     Path(String),
     #[error("the report of {path} cannot be read: {source}")]

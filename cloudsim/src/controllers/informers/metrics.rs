@@ -50,31 +50,37 @@ impl WorkQueues {
 
     pub(crate) fn write(&self, text: &mut Text) {
         let queues = self.0.lock();
-        let mut depth = text.gauge("workqueue_depth", "Objects that wait to be looked at.");
+        let mut depth = text.gauge(
+            "workqueue_depth",
+            "Objects that wait in a controller's queue, by the controller's name.",
+        );
         for (name, queue) in queues.iter() {
             depth.sample(&[("name", name)], number(queue.lock().depth as u64));
         }
-        let mut adds = text.counter("workqueue_adds_total", "Objects that were to be looked at.");
+        let mut adds = text.counter(
+            "workqueue_adds_total",
+            "Objects added to a controller's queue.",
+        );
         for (name, queue) in queues.iter() {
             adds.sample(&[("name", name)], number(queue.lock().adds));
         }
         let mut retries = text.counter(
             "workqueue_retries_total",
-            "Looks that failed and are taken again.",
+            "Failed syncs of a controller that are retried.",
         );
         for (name, queue) in queues.iter() {
             retries.sample(&[("name", name)], number(queue.lock().retries));
         }
         let mut waited = text.histogram(
             "workqueue_queue_duration_seconds",
-            "How long objects waited to be looked at.",
+            "Time that objects waited in a controller's queue.",
         );
         for (name, queue) in queues.iter() {
             waited.buckets(&[("name", name)], &queue.lock().waited);
         }
         let mut worked = text.histogram(
             "workqueue_work_duration_seconds",
-            "How long looks at objects took.",
+            "Duration of a controller's syncs.",
         );
         for (name, queue) in queues.iter() {
             worked.buckets(&[("name", name)], &queue.lock().worked);

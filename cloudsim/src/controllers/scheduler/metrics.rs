@@ -55,14 +55,14 @@ impl SchedulerMetrics {
         let read = |count: &AtomicU64| number(count.load(Ordering::Relaxed));
         let mut pending = text.gauge(
             "scheduler_pending_pods",
-            "Pods that wait for a node, by what they wait for.",
+            "Pods that wait for a node: next attempt (active), delayed attempt (backoff), change in the cluster (unschedulable).",
         );
         for (queue, count) in QUEUES.into_iter().zip(&self.0.pending) {
             pending.sample(&[("queue", queue)], read(count));
         }
         let mut attempts = text.counter(
             "scheduler_schedule_attempts_total",
-            "Attempts to find a node for a pod, by result.",
+            "Attempts to find a node for a pod, by result: scheduled, unschedulable, error.",
         );
         for ((_, result), count) in RESULTS.iter().zip(&self.0.attempts) {
             attempts.sample(

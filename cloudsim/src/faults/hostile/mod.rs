@@ -51,9 +51,9 @@ macro_rules! shapes {
 }
 
 shapes! {
-    /// Text that is no JSON.
+    /// Text that is not JSON.
     NotJson = "not-json",
-    /// Bytes that are no UTF-8.
+    /// Bytes that are not UTF-8.
     NotText = "not-text",
     /// The document `null` (CVE-2022-31076, CVE-2022-31077).
     Null = "null",
@@ -67,29 +67,29 @@ shapes! {
     UnknownKinds = "unknown-kinds",
     /// Content nested a hundred thousand levels deep.
     DeepJson = "deep-json",
-    /// A message larger than any node takes (CVE-2022-31079).
+    /// A message that exceeds every size limit (CVE-2022-31079).
     Oversize = "oversize",
-    /// A length of gigabytes, with nothing behind it (CVE-2026-62370).
+    /// A length of gigabytes, without the data (CVE-2026-62370).
     AnnouncedLength = "announced-length",
-    /// A message in parts that never ends (CVE-2022-31080).
+    /// Fragments of a message that never ends (CVE-2022-31080).
     EndlessParts = "endless-parts",
-    /// Names, paths and ids of a megabyte.
+    /// Names, paths and IDs of one megabyte.
     LongNames = "long-names",
-    /// Names, keys and paths that lead out of every directory (CVE-2026-62369).
+    /// Names, keys and paths with directory traversal (CVE-2026-62369).
     PathTraversal = "path-traversal",
-    /// Jobs and settings with commands for a shell in them (CVE-2026-62371, CVE-2026-62182).
+    /// Jobs and settings that contain shell commands (CVE-2026-62371, CVE-2026-62182).
     ShellInjection = "shell-injection",
-    /// Calls of local services with bodies of megabytes (CVE-2022-31073, CVE-2022-31078).
+    /// Calls of local services with bodies of several megabytes (CVE-2022-31073, CVE-2022-31078).
     LargeCalls = "large-calls",
-    /// Revisions, times and counts that no number type holds.
+    /// Revisions, times and counts outside the range of every number type.
     WildNumbers = "wild-numbers",
-    /// Fields that stand twice.
+    /// Objects with duplicate fields.
     DoubledFields = "doubled-fields",
-    /// Answers without a request.
+    /// Responses without a request.
     UnaskedAnswers = "unasked-answers",
-    /// Pods and settings of other nodes, and objects whose content has another name.
+    /// Pods and settings of other nodes, and objects whose name differs from the message's.
     ForeignObjects = "foreign-objects",
-    /// Thousands of messages that say nothing.
+    /// Thousands of empty messages.
     Flood = "flood",
 }
 

@@ -40,7 +40,7 @@ pub enum RecordError {
     #[error("the record of node certificates cannot be read or written")]
     Store(#[source] RecordsError),
     /// It was changed by others at each attempt.
-    #[error("the record of the node's certificates is changed by others all the time; try again")]
+    #[error("too many conflicting changes of the node's certificate record; try again")]
     Busy,
     /// It has invalid contents.
     #[error(

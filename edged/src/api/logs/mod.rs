@@ -71,7 +71,7 @@ pub(super) async fn answer(deps: &Deps, path: &PodPath, query: &str) -> Response
         Ok(Some(file)) if !file.is_empty() => file,
         Ok(_) => return gone(),
         Err(error) => {
-            error.log("find the log of a container");
+            error.log("get the log path of a container");
             return gone();
         }
     };

@@ -48,7 +48,7 @@ impl Runtime {
         }
         match self.end_task(id).await {
             Ok(false) => {}
-            Ok(true) => tracing::info!(id, "container start lost by the runtime stopped"),
+            Ok(true) => tracing::info!(id, "lost container task stopped"),
             Err(error) => {
                 tracing::warn!(
                     id,

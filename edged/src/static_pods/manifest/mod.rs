@@ -21,13 +21,13 @@ const SEEN_ANNOTATION: &str = "kubernetes.io/config.seen";
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Error {
     /// It is not YAML.
-    #[error("it is not YAML: {0}")]
+    #[error("the file is not YAML: {0}")]
     Yaml(#[from] yaml::NotYaml),
     /// It is another kind of object.
-    #[error("it is {0}, but must be a Pod of version v1, one in each file")]
+    #[error("the file contains {0}; each file must contain one Pod of version v1")]
     Kind(String),
     /// A field has a wrong type.
-    #[error("a field is not as a Pod has it: {0}")]
+    #[error("invalid field of the Pod: {0}")]
     Field(String),
     /// It violates the validation of pods.
     #[error("{0}")]

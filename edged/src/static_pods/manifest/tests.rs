@@ -119,7 +119,7 @@ fn what_is_no_pod_is_refused_with_the_reason() {
         (&format!("{WEB}---\n{WEB}"), "second document"),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: 7}\n",
-            "a field is not as",
+            "invalid field of the Pod",
         ),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n",

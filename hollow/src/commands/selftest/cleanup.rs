@@ -65,6 +65,6 @@ where
         }
     };
     let gone = timeout(GONE_WITHIN, gone).await;
-    gone.with_context(|| format!("{what}/{name} was not gone within {GONE_WITHIN:?}"))?
+    gone.with_context(|| format!("{what}/{name} was not deleted within {GONE_WITHIN:?}"))?
         .with_context(|| format!("{what}/{name} cannot be deleted"))
 }

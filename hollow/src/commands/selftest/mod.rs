@@ -29,7 +29,8 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
     let client = client(&options.access).await?;
     let number = Uuid::new_v4().simple().to_string();
     let name = format!("{PREFIX}-{}", number.get(..8).unwrap_or(&number));
-    let temporary = tempfile::tempdir().context("there is no temporary directory for the node")?;
+    let temporary =
+        tempfile::tempdir().context("cannot create a temporary directory for the node")?;
     let manifests = manifests::read(&name, &options.namespace)?;
 
     let testing = async {
@@ -57,7 +58,7 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
     let outcome = tokio::select! {
         outcome = testing => outcome,
         // cancel-safe: what was created is removed below.
-        () = signals.wait() => Err(anyhow::anyhow!("ended by a signal")),
+        () = signals.wait() => Err(anyhow::anyhow!("stopped by a signal")),
     };
     // What is gone already is not searched for; the node comes last, when nothing reports it any more.
     let cleaned = async {
@@ -85,7 +86,7 @@ async fn client(access: &Access) -> anyhow::Result<Client> {
         return connect::connect(access).await;
     }
     let config = Config::infer().await.context(
-        "no cluster is known here; name its kubeconfig with --kubeconfig or in $KUBECONFIG, or run this in a pod of it",
+        "no cluster is configured; name its kubeconfig with --kubeconfig or $KUBECONFIG, or run the command in a pod of the cluster",
     )?;
     Ok(Client::try_from(config)?)
 }

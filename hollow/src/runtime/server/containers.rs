@@ -71,7 +71,7 @@ impl Service {
             ));
         }
         let warning = behaviour.unread.as_ref().map(|why| {
-            format!("container {name}: its script is not run: {why}; set annotations sim.outrigger.dev/{name}.… to say what it does")
+            format!("container {name}: cannot run its script: {why}; set annotations sim.outrigger.dev/{name}.… instead")
         });
         if let Some(warning) = &warning {
             tracing::warn!(

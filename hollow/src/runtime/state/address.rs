@@ -18,7 +18,7 @@ pub struct PodCidr {
 /// The error for a text that is not a valid range of pod addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a range of pod addresses: give an IPv4 network, as 10.88.0.0/16, with a prefix of 8 to 29"
+    "{0:?} is not a range of pod addresses; use an IPv4 network with a prefix of 8 to 29, for example 10.88.0.0/16"
 )]
 pub struct NoPodCidr(String);
 

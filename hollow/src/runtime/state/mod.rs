@@ -55,7 +55,7 @@ pub(super) enum Refusal {
     Invalid(String),
     #[error(transparent)]
     Annotation(#[from] behaviour::Invalid),
-    #[error("no pod address is free: remove sandboxes")]
+    #[error("no free pod address; remove sandboxes")]
     NoAddress,
 }
 

@@ -248,7 +248,7 @@ async fn script_that_cannot_be_run_is_reported_and_not_printed() {
             .unwrap();
         let warning = String::from_utf8_lossy(&warning).into_owned();
         assert!(
-            warning.contains("container a: its script is not run") && warning.contains(what),
+            warning.contains("container a: cannot run its script") && warning.contains(what),
             "{warning}"
         );
         let log = world.agent.status(&container_id).await.unwrap().log_path;

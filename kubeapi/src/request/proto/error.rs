@@ -26,7 +26,7 @@ pub(crate) enum Error {
         kind: String,
     },
     /// The envelope holds something else than protobuf, or compressed.
-    #[error("the envelope holds {found:?}: it may only hold plain protobuf")]
+    #[error("the envelope contains {found:?}; it must contain plain protobuf")]
     Content {
         /// The content type or encoding.
         found: String,
@@ -71,7 +71,7 @@ pub(crate) enum Fault {
     #[error("a string is not UTF-8")]
     Text,
     /// Some fields hold JSON, which did not parse.
-    #[error("it holds what is not JSON: {0}")]
+    #[error("a value is not JSON: {0}")]
     Json(String),
     /// Before the year 1 or after 9999, or a fraction of more than a second.
     #[error("a time is out of range")]

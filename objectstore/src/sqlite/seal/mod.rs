@@ -36,7 +36,7 @@ const MAX_FILE: u64 = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     /// The key file cannot be read.
-    #[error("the key file {path} cannot be read; `db new-key {path}` of this program makes one")]
+    #[error("the key file {path} cannot be read; `db new-key {path}` creates one")]
     Read {
         /// The file.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub enum SealError {
     Open(PathBuf),
     /// A line of the key file is not a key.
     #[error(
-        "line {line} of {place} is no key of 32 bytes in base64; take the line out, or restore it from a copy"
+        "line {line} of {place} is not a 32-byte key in base64; remove the line, or restore it from a copy"
     )]
     NoKey {
         /// What holds the keys.
@@ -57,7 +57,7 @@ pub enum SealError {
         line: usize,
     },
     /// There is no key.
-    #[error("{0} has no key; `db new-key FILE` of this program makes one")]
+    #[error("{0} has no key; `db new-key FILE` creates one")]
     Empty(String),
     /// A value was sealed with another key.
     #[error(
@@ -81,7 +81,7 @@ pub enum SealError {
         source: io::Error,
     },
     /// The system has no random numbers.
-    #[error("the system gives no random numbers, without which nothing is sealed")]
+    #[error("the system returned no random numbers, so nothing can be encrypted")]
     NoRandomness,
 }
 

@@ -44,7 +44,7 @@ fn key_files() {
     assert!(
         error
             .to_string()
-            .starts_with("line 1 of the key \"k\" of a keyring is no key"),
+            .starts_with("line 1 of the key \"k\" of a keyring is not a 32-byte key"),
         "{error}"
     );
 }

@@ -15,7 +15,7 @@ const DEFAULT_PROXY_PORT: u16 = 80;
 
 /// The value of an environment variable cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{variable} names no proxy that can be used: {why}; write http://host:port, or remove it")]
+#[error("{variable} is not a usable proxy: {why}; set it to http://host:port, or remove it")]
 pub struct ProxyError {
     /// The name of the variable.
     pub variable: &'static str,

@@ -313,24 +313,28 @@ impl<'a> Planner<'a> {
             let (namespace, api) = API;
             self.record_unserved(
                 name,
-                &format!("does not get {listen}, which Service {namespace}/{api} has"),
+                &format!("cannot listen on {listen}, which Service {namespace}/{api} uses"),
             );
         } else if let Some(other) = self.plan.targets.get(&listen) {
             let winner = other.service.clone();
             if target.service != winner {
                 self.record_unserved(
                     name,
-                    &format!("does not get {listen}, which Service {winner} has"),
+                    &format!("cannot listen on {listen}, which Service {winner} uses"),
                 );
             }
         } else if of_namespace >= most.div_ceil(2) {
-            self.record_unserved(name, &format!("does not get all its ports: half of the {most} that are listened to are for one namespace"));
+            self.record_unserved(
+                name,
+                &format!(
+                    "is not served on all its ports: one namespace can use half of the {most} ports"
+                ),
+            );
         } else if self.plan.targets.len() >= most {
             self.record_unserved(
                 name,
                 &format!(
-                    "does not get all its ports: {most} are listened to, and the process may not have files for more (LimitNOFILE of its \
-                     unit, ulimit -n)"
+                    "is not served on all its ports: the limit of open files allows {most} (LimitNOFILE of the agent's unit, ulimit -n)"
                 ),
             );
         } else {

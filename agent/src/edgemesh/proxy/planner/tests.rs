@@ -165,8 +165,9 @@ fn who_claims_what_another_has_does_not_get_it() {
         places(&plan),
         ["TCP 10.96.0.1:80 shop/a", "TCP 10.96.0.10:80 shop/web"]
     );
-    let said =
-        ["Service shop/a does not get TCP 10.96.0.10:80, which Service shop/web has".to_owned()];
+    let said = [
+        "Service shop/a cannot listen on TCP 10.96.0.10:80, which Service shop/web uses".to_owned(),
+    ];
     assert_eq!(plan.unserved, said.into());
 }
 
@@ -195,7 +196,7 @@ fn the_api_is_served_by_others_at_the_address_of_its_service() {
     assert_eq!(with_api.addresses.len(), 2);
     assert_eq!(places(&with_api), ["TCP 10.96.0.10:80 shop/a"]);
     let said = [
-        "Service shop/a does not get TCP 10.96.0.1:80, which Service default/kubernetes has"
+        "Service shop/a cannot listen on TCP 10.96.0.1:80, which Service default/kubernetes uses"
             .to_owned(),
     ];
     assert_eq!(with_api.unserved, said.into());

@@ -122,9 +122,9 @@ impl InClusterCa {
 enum ServeError {
     #[error("cannot create a certificate")]
     Certificate(#[from] CertError),
-    #[error("there is no TLS")]
+    #[error("cannot set up TLS")]
     Tls(#[from] TlsError),
-    #[error("the address cannot be listened at")]
+    #[error("cannot listen on the address")]
     Listen(#[from] io::Error),
 }
 

@@ -25,12 +25,13 @@ const INTERFACE_KINDS: [&str; 2] = ["dummy", "bridge"];
 pub(crate) enum InterfaceError {
     /// The permission is missing.
     #[error(
-        "cannot create the interface {INTERFACE_NAME} for {0} without CAP_NET_ADMIN; run the agent as root, or create it yourself: ip link add {INTERFACE_NAME} type dummy && ip address add {0} dev {INTERFACE_NAME} && ip link set {INTERFACE_NAME} up"
+        "cannot create the interface {INTERFACE_NAME} for {0} without CAP_NET_ADMIN; run the agent as root, or create the interface: ip \
+         link add {INTERFACE_NAME} type dummy && ip address add {0} dev {INTERFACE_NAME} && ip link set {INTERFACE_NAME} up"
     )]
     NotAllowed(IpAddr),
     /// The kernel refuses.
     #[error(
-        "the interface {INTERFACE_NAME} cannot {step}; create it yourself, or add {address} to another interface"
+        "the interface {INTERFACE_NAME} cannot {step}; create the interface, or add {address} to another interface"
     )]
     Failed {
         /// The step that failed.

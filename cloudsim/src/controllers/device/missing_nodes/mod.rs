@@ -139,7 +139,7 @@ impl BoundDevice {
         if is_missing && !self.recorded {
             let node = &self.node;
             let message = format!(
-                "is bound to Node {node}, which is not there; correct spec.nodeName, or let the machine join as {node}"
+                "is bound to Node {node}, which does not exist; correct spec.nodeName, or join the machine as {node}"
             );
             events.record(
                 &self.device,

@@ -38,7 +38,7 @@ fn an_envelope_is_needed() {
     let gzip = join(&[b"k8s\0".to_vec(), text(3, "gzip")]);
     assert_eq!(
         fault(&gzip),
-        "the envelope holds \"gzip\": it may only hold plain protobuf"
+        "the envelope contains \"gzip\"; it must contain plain protobuf"
     );
     let truncated =
         "the body is not a valid protobuf of its kind, at the envelope: it ends within a value";

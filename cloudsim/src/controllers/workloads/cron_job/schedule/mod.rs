@@ -11,12 +11,12 @@ const HORIZON_YEARS: i16 = 9;
 pub(super) enum ScheduleError {
     /// It has neither five fields nor a descriptor.
     #[error(
-        "the schedule {0:?} has not five fields (minute, hour, day of month, month, day of week), nor is it @daily or the like"
+        "the schedule {0:?} has neither five fields (minute, hour, day of month, month, day of week) nor a macro such as @daily"
     )]
     Fields(String),
     /// A field is invalid.
     #[error(
-        "{field:?} is no {name} in a schedule; give numbers from {least} to {most}, ranges, lists, steps or *"
+        "{field:?} is not a valid {name} in a schedule; use numbers from {least} to {most}, ranges, lists, steps or *"
     )]
     Field {
         /// The text of the field.

@@ -315,5 +315,5 @@ fn what_kubernetes_refuses_is_refused_by_name() {
         assert!(Schedule::parse(text, TimeZone::UTC).is_err(), "{text}");
     }
     let error = Schedule::parse("0 24 * * *", TimeZone::UTC).unwrap_err();
-    insta::assert_snapshot!(error, @r#""24" is no hour in a schedule; give numbers from 0 to 23, ranges, lists, steps or *"#);
+    insta::assert_snapshot!(error, @r#""24" is not a valid hour in a schedule; use numbers from 0 to 23, ranges, lists, steps or *"#);
 }
