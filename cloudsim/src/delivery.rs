@@ -24,7 +24,7 @@ pub enum DeliveryKey {
     Watched(String),
 }
 
-/// A message that the node acknowledges, with what determines its place in the acknowledged lane.
+/// A message that the node acknowledges, with its key in the acknowledged lane.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// The subject of the message.

@@ -13,8 +13,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The kinds of objects that controllers send, in the order in which nodes should get them: what pods mount before the pods, models
-/// before devices.
+/// The kinds of objects that controllers send, in the order for nodes: mounted objects before pods, models before devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKind {
     /// `v1` Node.

@@ -57,7 +57,7 @@ impl Tasks {
         self.panicked.wait().await.clone()
     }
 
-    /// Returns what is cancelled when the tasks are to end.
+    /// Returns the token that stops the tasks.
     pub fn shutdown(&self) -> &CancellationToken {
         &self.shutdown
     }

@@ -57,7 +57,7 @@ impl Cause {
         }
     }
 
-    /// An update that does not say which version it is made from; the number is written as Go writes it.
+    /// An update without a resourceVersion; the number is written as in Go.
     pub fn unversioned() -> Self {
         let message = "Invalid value: 0x0: must be specified for an update".to_owned();
         Self {

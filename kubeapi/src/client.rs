@@ -33,8 +33,8 @@ impl Api {
         client_of(marked, default_namespace)
     }
 
-    /// The same, whose writes are held against no policies and webhooks: for what a program needs to run at all, so that whoever refuses
-    /// everything can still be taken away. Everything else that the API asks of a write holds.
+    /// The same, without admission policies and webhooks for its writes. Use it for objects without which the program cannot
+    /// run, so that a policy that refuses everything can still be removed. All other checks apply.
     pub fn unreviewed_client(&self, default_namespace: &str) -> Client {
         let marked = MapRequest::new(self.service(), |mut request: Request<ClientBody>| {
             request.extensions_mut().insert(SkipAdmission);

@@ -48,7 +48,7 @@ impl Scheme {
 pub struct HostError {
     /// The status of the response.
     pub code: StatusCode,
-    /// What is wrong with the request.
+    /// The fault of the request.
     pub why: String,
 }
 

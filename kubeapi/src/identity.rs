@@ -39,7 +39,7 @@ impl Identity {
         }
     }
 
-    /// An identity that may do everything: that of callers in the same process.
+    /// An identity with all permissions, for callers in the same process.
     pub fn master() -> Self {
         Self::new("system:admin", [MASTERS, AUTHENTICATED])
     }

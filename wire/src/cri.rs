@@ -13,7 +13,8 @@ pub use generated::*;
 /// Encodes and decodes the messages, for callers that store them.
 pub use prost::Message;
 
-/// The metadata of a response in which the simulated runtime says what it does not do; other runtimes do not send it. UTF-8 text.
+/// The metadata key of a response with which the simulated runtime reports unsupported requests, as UTF-8 text. Other runtimes
+/// do not send it.
 pub const WARNING: &str = "outrigger-warning-bin";
 
 // The generator documents only what the .proto documents, and has its own style.

@@ -49,8 +49,8 @@ pub fn count(number: impl Display + PartialEq + From<u8>, noun: &str) -> String 
     format!("{number} {noun}{ending}")
 }
 
-/// Returns an error and its causes in one line. A cause whose text is part of what stands before it is left out: many errors repeat the
-/// text of their cause in their own.
+/// Returns an error and its causes in one line. A cause is skipped if its text is part of the text before it: many errors repeat
+/// the text of their cause.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let causes = successors(error.source(), |&cause| cause.source());
     causes.fold(own_text(error), |text, cause| {

@@ -54,7 +54,7 @@ pub enum StartError {
     /// The records of nodes' certificates cannot be read.
     #[error(transparent)]
     Records(#[from] RecordError),
-    /// The cloud's keys cannot be read or made.
+    /// The cloud's keys cannot be read or created.
     #[error("cannot load the cloud's keys")]
     Pki(#[from] PkiError),
     /// A port is taken or not allowed.

@@ -228,7 +228,7 @@ impl Cloud {
         &self.kubeconfig
     }
 
-    /// Returns the cloud's entries in the user's kubeconfigs; `None` if it was given none.
+    /// Returns the cloud's entries in the user's kubeconfigs; `None` if it has none.
     pub fn kubeconfig_entries(&self) -> Option<&Entries> {
         self.entries.as_ref()
     }
@@ -292,7 +292,7 @@ impl Cloud {
         self.tasks.wait_panicked().await
     }
 
-    /// Ends sessions, servers and controllers. What is in memory alone is also removed from the user's kubeconfigs.
+    /// Stops sessions, servers and controllers. A cloud without a data directory is also removed from the user's kubeconfigs.
     ///
     /// # Errors
     /// Returns the panic of one of them, now or before.

@@ -28,7 +28,7 @@ use crate::{
 /// Records listed at a time; a record has some 500 bytes.
 const PAGE_SIZE: u32 = 2000;
 
-/// What one node has acknowledged: UID → path and revision; 0 if it was sent and not acknowledged yet.
+/// The objects that one node has acknowledged: UID → path and revision; 0 if it was sent and not acknowledged yet.
 pub type Synced = HashMap<String, (ObjectPath, u64)>;
 
 /// Marks everything as sent and not acknowledged: all objects are sent again, and so are deletions of those that no longer exist.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Period, Profile};
 
-/// The conditions of a node's link, in each direction. A field that is not given is as on a perfect link, or as in the profile.
+/// The conditions of a node's link, in each direction. The default of a field is that of a perfect link, or of the profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Conditions {

@@ -274,7 +274,7 @@ impl Faults {
         self.0.certificate.subscribe()
     }
 
-    /// Sets how the enrolment server answers; answers under way are aborted.
+    /// Sets how the enrolment server responds; unfinished responses are aborted.
     pub fn set_answers(&self, answers: Answers) {
         self.0.answers.send_replace(answers);
     }

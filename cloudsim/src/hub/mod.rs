@@ -109,7 +109,7 @@ pub struct Replica {
     pub devices: Devices,
     /// Messages between the cloud and programs on nodes.
     pub rules: Rules,
-    /// The records of what nodes have acknowledged.
+    /// The records of objects that nodes have acknowledged.
     pub records: SyncRecords,
     /// The objects that nodes should be sent.
     pub mailboxes: Mailboxes,

@@ -206,7 +206,7 @@ impl Credentials {
     }
 }
 
-/// The entries of a running cloud in the user's files. Those of a cloud that keeps nothing are removed when this is dropped.
+/// The entries of a running cloud in the user's files. For a cloud without a data directory, they are removed on drop.
 #[derive(Debug)]
 pub struct Entries {
     destination: Destination,

@@ -2,7 +2,7 @@
 
 use wire::enroll::{CertError, TokenError};
 
-/// The cloud's keys cannot be read or made.
+/// The cloud's keys cannot be read or created.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
     /// An API call failed.

@@ -16,7 +16,7 @@ const MAX_NODES: usize = 4096;
 pub struct Reenrolled(Arc<Mutex<HashMap<String, Vec<u8>>>>);
 
 impl Reenrolled {
-    /// Records that `node` was given this certificate (DER) for a token.
+    /// Records that this certificate (DER) was issued to `node` for a token.
     pub fn add(&self, node: &str, certificate: &[u8]) {
         let mut all = self.0.lock();
         if all.len() < MAX_NODES || all.contains_key(node) {

@@ -127,7 +127,7 @@ impl TestCloud {
         manifests::apply(&self.client(), manifests).await
     }
 
-    /// Waits until the object of this name is as wanted, and returns it as it is then. A condition may be a closure,
+    /// Waits until the object of this name fulfils a condition, and returns the object. A condition may be a closure,
     /// `|object: Option<&Pod>| …`, or one of kube's ([`kube::runtime::wait::conditions`]).
     ///
     /// # Errors

@@ -85,7 +85,7 @@ impl Impersonated {
         }
     }
 
-    /// Returns what the caller must have the right to.
+    /// Returns the permissions that the caller needs.
     pub fn required_rights(&self) -> Vec<Attributes> {
         let of = |group: &str, resource: &str, name: &str| Attributes {
             verb: "impersonate".to_owned(),

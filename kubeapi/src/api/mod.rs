@@ -140,7 +140,7 @@ impl Builder {
         Self { registry, ..self }
     }
 
-    /// Sets what the API does with callers and objects.
+    /// Sets the strategy for callers and objects.
     #[must_use]
     pub fn strategy(self, strategy: Arc<dyn Strategy>) -> Self {
         Self { strategy, ..self }

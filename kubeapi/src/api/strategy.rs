@@ -47,8 +47,8 @@ pub struct ReviewRequest<'a> {
     pub parts: &'a Parts,
 }
 
-/// What an API does with its callers and objects. The methods are called in the order in which they stand here; what is left out is that of
-/// a cache: objects are stored as they came, and only `system:masters` may call.
+/// How an API handles callers and objects. The methods are called in this order. The defaults are those of a cache: objects are
+/// stored unchanged, and only `system:masters` has access.
 #[async_trait]
 pub trait Strategy: Send + Sync + 'static {
     // --- requests

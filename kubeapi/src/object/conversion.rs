@@ -71,7 +71,7 @@ pub fn all_served(kind: &Kind, objects: Vec<Object>) -> Result<Vec<Object>, Stor
         .collect()
 }
 
-/// The same for one that others only look at.
+/// The same for an object that is only read.
 pub fn stored_form<'a>(kind: &Kind, object: &'a Value) -> Cow<'a, Value> {
     let stays = kind
         .builtin

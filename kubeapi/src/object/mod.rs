@@ -48,7 +48,7 @@ pub fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// `value` as a map, made one where it is not.
+/// Returns `value` as a map, and replaces any other value by an empty map.
 pub fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -59,12 +59,12 @@ pub fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// The map under `key`, made where it is missing.
+/// Returns the map under `key`, and creates it if it is missing.
 pub fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     as_map(map.entry(key).or_insert(Value::Null))
 }
 
-/// The object's `metadata`, made where it is missing.
+/// Returns the object's `metadata`, and creates it if it is missing.
 pub fn metadata(object: &mut Value) -> &mut Map<String, Value> {
     child(as_map(object), "metadata")
 }
@@ -95,7 +95,7 @@ pub fn default_to(map: &mut Map<String, Value>, key: &str, value: impl Into<Valu
     }
 }
 
-/// What marks a pod that a node's file is about, whatever its value: such a pod is as the file says, and runs as nobody.
+/// The annotation of a mirror pod, with any value. The node's file defines such a pod, and the pod has no service account.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Whether the pod is a mirror pod.
@@ -110,7 +110,7 @@ pub fn is_deleting(object: &Value) -> bool {
     text(object, "/metadata/deletionTimestamp").is_some()
 }
 
-/// Whether something still wants to be heard before the object goes.
+/// Whether the object has finalizers.
 pub fn has_finalizers(object: &Value) -> bool {
     !items(object, "/metadata/finalizers").is_empty()
 }

@@ -12,7 +12,7 @@ use crate::object::quantity;
 /// Amounts by resource.
 pub type Amounts = BTreeMap<String, i64>;
 
-/// Quantities as amounts; what is no quantity is none.
+/// Quantities as amounts, without invalid ones.
 pub fn amounts(quantities: &BTreeMap<String, Quantity>) -> Amounts {
     let amount = |name: &str, quantity: &Quantity| {
         if name == "cpu" {
@@ -27,12 +27,12 @@ pub fn amounts(quantities: &BTreeMap<String, Quantity>) -> Amounts {
     all.collect()
 }
 
-/// What the pod asks for.
+/// The requests of the pod.
 pub fn requests_of(pod: &Pod) -> Amounts {
     of_pod(pod, |resources| resources.requests.as_ref())
 }
 
-/// What the pod may use, of those resources that any of its containers has a limit of.
+/// The limits of the pod, for each resource that any of its containers limits.
 pub fn limits_of(pod: &Pod) -> Amounts {
     of_pod(pod, |resources| resources.limits.as_ref())
 }

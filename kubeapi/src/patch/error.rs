@@ -48,7 +48,7 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    /// Returns what is wrong with the patch. A response for [`Unprocessable`](Self::Unprocessable) contains it as a cause.
+    /// Returns the fault of the patch. A response for [`Unprocessable`](Self::Unprocessable) contains it as a cause.
     pub fn reason(&self) -> String {
         match self {
             Self::Unprocessable(why) => why.clone(),

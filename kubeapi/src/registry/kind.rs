@@ -125,7 +125,7 @@ impl Kind {
         })
     }
 
-    /// Returns the place of what the API's strategy compiles for the kind when it is first written.
+    /// Returns the cache of the strategy's compiled rules for the kind.
     pub fn compile_cache(&self) -> &OnceLock<Box<dyn Any + Send + Sync>> {
         &self.compiled
     }

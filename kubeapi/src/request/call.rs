@@ -41,7 +41,7 @@ pub struct Call {
     pub caller: Option<Identity>,
     /// Whether policies and webhooks review its writes.
     pub is_reviewed: bool,
-    /// Whether a list fails if an object of it cannot be read; it is otherwise left out with a warning.
+    /// Whether a list fails if an object of it cannot be read; it is otherwise skipped with a warning.
     pub needs_complete_lists: bool,
     /// Warnings for the caller, sent with any response.
     pub warnings: Warnings,

@@ -43,13 +43,13 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Sets `name`, in place of what it was.
+    /// Sets `name`, and replaces an existing value.
     pub fn set(&mut self, name: &str, value: &str) {
         self.0.retain(|(key, _)| key != name);
         self.0.push((name.to_owned(), value.to_owned()));
     }
 
-    /// A flag: absent, `0` and `false` are false. A flag given without value is true, as in the real server.
+    /// A flag: absent, `0` and `false` are false. A flag without a value is true, as in kube-apiserver.
     pub fn flag(&self, name: &str) -> bool {
         self.0
             .iter()
@@ -57,7 +57,7 @@ impl Query {
             .is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    /// Whether the flag `name` was given, whatever it says.
+    /// Whether the flag `name` is present, with any value.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }

@@ -103,7 +103,7 @@ impl RequestType {
         self.schema_name
     }
 
-    /// Reports whether a body with this `apiVersion` is taken.
+    /// Reports whether a body with this `apiVersion` is accepted.
     pub fn takes(&self, api_version: &str) -> bool {
         match self.versions {
             Versions::Own => api_version == self.name.api_version(),

@@ -163,7 +163,7 @@ impl StatusError {
         error
     }
 
-    /// 422 without causes: what a patch does that cannot be done.
+    /// 422 without causes: a patch that cannot be applied.
     pub fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
     }
@@ -209,7 +209,7 @@ impl StatusError {
         error
     }
 
-    /// 403: nothing new in a namespace that goes.
+    /// 403: an object cannot be created in a terminating namespace.
     pub fn namespace_terminating(kind: &Kind, name: &str, namespace: &str) -> Self {
         let message = format!(
             "{} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
@@ -233,7 +233,7 @@ impl StatusError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
     }
 
-    /// 405: what cannot be done while a kind's definition is being deleted.
+    /// 405: a request that is not possible while the kind's definition is being deleted.
     pub fn definition_terminating(verb: &str) -> Self {
         let message = format!("{verb} not allowed while custom resource definition is terminating");
         Self {
@@ -242,7 +242,8 @@ impl StatusError {
         }
     }
 
-    /// 429: a pod that a disruption budget keeps for now, because of `cause`; it may be asked again after so many seconds.
+    /// 429: a disruption budget does not allow the eviction of a pod now, because of `cause`. The client may retry after this
+    /// number of seconds.
     pub fn budget_used_up(cause: &str, retry_after: Option<u64>) -> Self {
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
@@ -353,7 +354,7 @@ impl StatusError {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    /// 403: what somebody may do, but not like this.
+    /// 403: a request that is allowed only with other values.
     pub fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("{} {name:?} is forbidden: {why}", kind.group_resource());
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name)
@@ -373,7 +374,7 @@ impl StatusError {
         error
     }
 
-    /// 403: what `user` may not do.
+    /// 403: `user` has no permission for the request.
     pub fn denied(user: &str, wanted: &Attributes) -> Self {
         let Attributes {
             verb,
@@ -410,7 +411,7 @@ impl StatusError {
         error
     }
 
-    /// 500 as the real server answers what it has no code for.
+    /// 500, as kube-apiserver returns for errors without a code.
     pub fn unexpected(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }

@@ -13,7 +13,7 @@ impl StatusError {
         error
     }
 
-    /// Why a node was not reached, or what it answered.
+    /// The reason why a node was not reached, or its response.
     pub fn of_node(code: StatusCode, message: impl Into<String>) -> Self {
         let reason = match code {
             StatusCode::BAD_REQUEST => "BadRequest",
@@ -30,7 +30,7 @@ impl StatusError {
         Self::new(code, reason, message)
     }
 
-    /// 503: what is proxied cannot be reached.
+    /// 503: the proxied server cannot be reached.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::of_node(StatusCode::SERVICE_UNAVAILABLE, message)
     }

@@ -13,7 +13,7 @@ pub struct Change {
     kept: Kept,
 }
 
-/// What may not happen to a field.
+/// The change that is not allowed for a field.
 #[derive(Debug)]
 pub enum Kept {
     /// It changes.

@@ -18,7 +18,7 @@ use crate::{
     object::{names, quantity::Quantity},
 };
 
-/// Returns what is wrong with a text.
+/// Returns the fault of a text.
 pub type Faults = fn(&str) -> Vec<String>;
 
 /// One row of a table.
@@ -28,7 +28,7 @@ pub struct Row {
     rule: Rule,
 }
 
-/// What a value must be.
+/// The required type or range of a value.
 #[derive(Debug)]
 pub enum Rule {
     /// There, and not empty; the text says why.

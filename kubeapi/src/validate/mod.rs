@@ -23,7 +23,7 @@ pub mod tables;
 pub use addresses::endpoint_address;
 pub use decode::{decode, decode_body, unknown_metadata};
 
-/// What happens to unknown fields.
+/// How unknown fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldValidation {
     /// The write is refused.

@@ -12,7 +12,7 @@ const PERCENT: &str = "a valid percent string must be a numeric string followed 
 /// The largest number of a port.
 pub const LAST_PORT: i64 = 65_535;
 
-/// What a number must be.
+/// The required range of a number.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
     /// At least this; an absent number is 0 if one is required.

@@ -146,7 +146,7 @@ async fn commit(
     if in_claim { Err(error) } else { Ok(Err(error)) }
 }
 
-/// What kind of change admission sees.
+/// The kind of the change, for admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The object of the request is updated.

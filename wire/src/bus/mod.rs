@@ -115,7 +115,7 @@ impl ServiceResponse {
 /// A local application's call to a target in the cloud.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LocalCall {
-    /// The HTTP method; `CloudCore` sends `POST` whatever this says.
+    /// The HTTP method; `CloudCore` always sends `POST`.
     #[serde(default)]
     pub method: String,
     /// The URL, which must be the `target_url` of a rule.
@@ -206,7 +206,7 @@ impl From<Vec<u8>> for Payload {
     }
 }
 
-/// What a cloud guarantees for the messages of a subscription; `CloudCore` guarantees nothing.
+/// The delivery guarantee of a cloud for the messages of a subscription; `CloudCore` guarantees nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// Whether each [`crate::Upstream::BusUpload`] of this topic is answered. An unanswered one may be sent again with the same id and is

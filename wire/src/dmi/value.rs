@@ -13,7 +13,7 @@ use super::{AnomalyDetection, CustomizedValue, Value};
 const PREFIX: &str = "type.googleapis.com/google.protobuf.";
 
 impl CustomizedValue {
-    /// Converts settings by name; settings that are `null` are left out.
+    /// Converts settings by name; settings that are `null` are skipped.
     pub fn from_json(settings: &Map<String, Json>) -> Self {
         Self {
             data: encode(settings),
@@ -33,7 +33,7 @@ impl CustomizedValue {
 }
 
 impl AnomalyDetection {
-    /// Converts settings by name; settings that are `null` are left out.
+    /// Converts settings by name; settings that are `null` are skipped.
     pub fn from_json(settings: &Map<String, Json>) -> Self {
         Self {
             data: encode(settings),

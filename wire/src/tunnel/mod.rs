@@ -118,14 +118,14 @@ impl Frame {
         }
     }
 
-    /// Creates a frame that says that `bytes` bytes of the stream were taken.
+    /// Creates a frame that reports that `bytes` bytes of the stream were read.
     pub fn window(id: u64, bytes: usize) -> Self {
         let mut data = Vec::with_capacity(MAX_VARINT);
         put_uvarint(&mut data, u64::try_from(bytes).unwrap_or(u64::MAX));
         Self::new(id, Kind::Window, data)
     }
 
-    /// Returns how many bytes of the stream were taken, if this is a window frame.
+    /// Returns the number of bytes of the stream that were read, if this is a window frame.
     pub fn window_bytes(&self) -> Option<usize> {
         let mut data = self.data.clone();
         let bytes = uvarint(&mut data)

@@ -36,7 +36,7 @@ impl Credit {
         part
     }
 
-    /// Adds bytes that the peer has taken. Returns false if the credit would exceed [`MAX_CREDIT`].
+    /// Adds bytes that the peer has read. Returns false if the credit would exceed [`MAX_CREDIT`].
     #[must_use]
     pub fn add(&mut self, bytes: usize) -> bool {
         let sum = self.0.saturating_add(bytes);
@@ -45,12 +45,12 @@ impl Credit {
     }
 }
 
-/// The bytes of a stream that were taken and not yet reported to the sender.
+/// The bytes of a stream that were read and not yet reported to the sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken(usize);
 
 impl Taken {
-    /// Counts bytes that were taken.
+    /// Counts bytes that were read.
     pub fn add(&mut self, bytes: usize) {
         self.0 += bytes;
     }

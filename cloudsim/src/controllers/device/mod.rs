@@ -84,7 +84,7 @@ impl Devices {
             .await;
     }
 
-    /// Returns what `node` should be sent when it connects, besides what it has acknowledged.
+    /// Returns the objects to send to `node` when it connects, and the objects that it has acknowledged.
     pub fn everything(&self, node: &str) -> BTreeSet<ObjectPath> {
         self.index.read().desired_objects(node)
     }

@@ -128,7 +128,7 @@ impl Edge {
         self.index.read().accesses_on(node)
     }
 
-    /// Returns what `node` should look at when it connects: what it should hold, and what it has acknowledged.
+    /// Returns the objects for `node` when it connects: desired objects, and objects that it has acknowledged.
     pub fn everything(&self, node: &str, synced: &Synced) -> BTreeSet<ObjectPath> {
         let mut paths = self.index.read().desired_objects(node);
         paths.extend(synced.values().map(|(path, _)| path.clone()));

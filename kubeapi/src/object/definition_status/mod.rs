@@ -7,7 +7,7 @@ pub mod conditions;
 use self::conditions::set;
 use crate::object::{as_map, child, default_to, items, text};
 
-/// The finalizer that keeps a definition until its objects are gone.
+/// The finalizer that delays the deletion of a definition until its objects are deleted.
 pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Sets the status of a new definition.

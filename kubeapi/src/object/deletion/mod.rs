@@ -31,7 +31,7 @@ pub struct Deletion {
     pub policy: Option<Policy>,
 }
 
-/// The propagation policy: what happens to dependents.
+/// The propagation policy for dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Dependents are deleted afterwards.

@@ -44,7 +44,7 @@ pub static SPEC: &[Row] = &[
     row("volumeAttributesClassName", Format(names::dns_subdomain)),
 ];
 
-/// What of a claim may not change.
+/// Fields of a claim that cannot change.
 pub static CHANGES: &[Change] = &[
     change("", Kept::Check(spec_stays)),
     change("spec.volumeMode", Kept::Renamed("volumeMode")),

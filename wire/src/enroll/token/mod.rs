@@ -39,7 +39,7 @@ impl Token {
         Self::sign(ca, &json!({ "exp": expiry }))
     }
 
-    /// Creates a join token with a `scope`: what it may be used for, and the name under which its uses are counted.
+    /// Creates a join token with a `scope`: its permissions, and the name under which its uses are counted.
     ///
     /// # Errors
     /// As [`Token::mint`].
@@ -103,10 +103,10 @@ impl Token {
         })
     }
 
-    /// Checks that the token was made for the cloud with this CA certificate.
+    /// Checks that the token is for the cloud with this CA certificate.
     ///
     /// # Errors
-    /// The token was made for another cloud.
+    /// The token is for another cloud.
     pub fn check_ca(&self, ca_der: &[u8]) -> Result<(), TokenError> {
         let found = sha256_hex(ca_der);
         if found == self.ca_hash {
@@ -139,7 +139,7 @@ impl Token {
         serde_json::from_slice(&bytes).map_err(|_| malformed)
     }
 
-    /// Checks that this authority made the token and that it is valid at `now`.
+    /// Checks that this authority issued the token and that it is valid at `now`.
     ///
     /// # Errors
     /// The token is from another authority, has a false signature, or is not valid at `now`.
@@ -149,7 +149,7 @@ impl Token {
     }
 }
 
-/// Checks that this authority made the bearer token (the half that [`Token::jwt`] gives) and that it is valid at `now`.
+/// Checks that this authority issued the bearer token (the half that [`Token::jwt`] returns) and that it is valid at `now`.
 ///
 /// # Errors
 /// The token is malformed, has a false signature, or is not valid at `now`.
