@@ -50,7 +50,7 @@ pub fn device(spec: &DeviceSpec, model: Option<&DeviceModelSpec>) -> Vec<Fault> 
                 faults.push(fault(
                     path,
                     desired,
-                    "the property is ReadOnly; take desired away",
+                    "the property is ReadOnly; remove desired",
                 ));
             } else if let Err(why) = of_model.check(desired) {
                 faults.push(fault(path, desired, why));
@@ -95,7 +95,7 @@ pub fn model(spec: &DeviceModelSpec) -> Vec<Fault> {
                 faults.push(fault(
                     format!("{path}.{what}"),
                     limit,
-                    "give a number, as text",
+                    "use a number, as text",
                 ));
             }
         }
@@ -127,7 +127,7 @@ impl ModelProperty {
                 Some(PropertyType::Boolean) => "true or false (BOOLEAN)",
                 _ => "a number (FLOAT, DOUBLE)",
             };
-            return Err(format!("the property takes {kind}"));
+            return Err(format!("the property requires {kind}"));
         }
         let Some(number) = number(value).filter(|_| self.is_number()) else {
             return Ok(());
@@ -245,10 +245,10 @@ mod tests {
                 "61",
                 Some("greater than the maximum, 60.5 celsius"),
             ),
-            ("temperature", "warm", Some("takes a number")),
-            ("temperature", "NaN", Some("takes a number")),
+            ("temperature", "warm", Some("requires a number")),
+            ("temperature", "NaN", Some("requires a number")),
             ("count", "7", None),
-            ("count", "7.5", Some("takes a whole number")),
+            ("count", "7.5", Some("requires a whole number")),
             ("count", "11", Some("greater than the maximum, 10")),
             ("on", "true", None),
             ("on", "yes", Some("true or false")),

@@ -359,7 +359,7 @@ async fn a_device_is_held_against_its_model() {
                     model has no such property; it has temperature, switch";
     assert_eq!(apply(other).await, expected);
     for (value, why) in [
-        ("warm", "takes a number"),
+        ("warm", "requires a number"),
         ("99", "greater than the maximum, 60 celsius"),
     ] {
         let refused = apply(device("t1", "edge-1", Some(value))).await;
