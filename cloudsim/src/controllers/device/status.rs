@@ -279,17 +279,17 @@ mod tests {
             (
                 "device/twin/edge_updated",
                 json!({"twin": {}}),
-                "names no report",
+                "is not the resource of a device report",
             ),
             (
                 "device/a/b/c/twin/edge_updated",
                 json!({"twin": {}}),
-                "names no report",
+                "is not the resource of a device report",
             ),
             (
                 "device/a/b/twin/other",
                 json!({"twin": {}}),
-                "names no report",
+                "is not the resource of a device report",
             ),
             (
                 "device/a/b/twin/edge_updated",
