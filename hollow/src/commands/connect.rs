@@ -207,7 +207,7 @@ mod tests {
         };
         let missing = listed().await.unwrap_err();
         assert!(
-            missing.starts_with(&format!("there is no file {};", path.display())),
+            missing.starts_with(&format!("file {} does not exist;", path.display())),
             "{missing}"
         );
         std::fs::write(&path, "apiVersion: [").unwrap();
