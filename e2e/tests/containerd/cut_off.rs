@@ -171,7 +171,7 @@ fn tell(rig: &RealRig, seed: u64) -> anyhow::Result<()> {
 fn tell_ended(log: &str) {
     let count = |words: &str| log.matches(words).count();
     let (tasks, processes) = (
-        count("start lost by the runtime stopped"),
+        count("lost container task stopped"),
         count("killing a process without a container"),
     );
     eprintln!("--- cut off: {tasks} lost tasks and {processes} processes were ended");

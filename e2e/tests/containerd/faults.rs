@@ -210,9 +210,7 @@ fn a_container_or_sandbox_that_dies_is_replaced() -> anyhow::Result<()> {
 fn containers_of_others_are_left_alone() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     // what is there before that may be a pod of a store that was lost
-    rig.node
-        .process
-        .wait_for("pods of this node complete in the store")?;
+    rig.node.process.wait_for("all pods of this node stored")?;
     let raw_cri = &rig.containerd.raw_cri;
     let config = RawCri::sandbox_config("foreign", &rig.directory.path().join("foreign"));
     let sandbox = raw_cri.run_sandbox(config.clone())?;

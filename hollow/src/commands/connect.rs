@@ -213,7 +213,7 @@ mod tests {
         std::fs::write(&path, "apiVersion: [").unwrap();
         let broken = listed().await.unwrap_err();
         assert!(
-            broken.starts_with(&format!("{} is no kubeconfig;", path.display())),
+            broken.starts_with(&format!("{} is not a kubeconfig;", path.display())),
             "{broken}"
         );
         std::fs::write(&path, old.kubeconfig().replace(&port(&old), &port(&new))).unwrap();

@@ -135,7 +135,9 @@ impl Records {
         match DirBuilder::new().mode(0o700).create(directory) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 return Err(error).with_context(|| {
-                    format!("cannot create {shown}; set XDG_RUNTIME_DIR to a directory of yours")
+                    format!(
+                        "cannot create {shown}; set XDG_RUNTIME_DIR to a directory that you own"
+                    )
                 });
             }
             _ => {}
@@ -145,7 +147,7 @@ impl Records {
             found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0;
         if !is_private {
             bail!(
-                "{shown} is not a directory for you alone; remove it, or set XDG_RUNTIME_DIR to a directory of yours"
+                "{shown} is accessible to other users; remove it, or set XDG_RUNTIME_DIR to a directory that you own"
             );
         }
         Ok(directory)
@@ -211,7 +213,7 @@ impl Records {
 
 fn unreadable(directory: &Path) -> String {
     format!(
-        "cannot read {}; remove it, or set XDG_RUNTIME_DIR to a directory of yours",
+        "cannot read {}; remove it, or set XDG_RUNTIME_DIR to a directory that you own",
         directory.display()
     )
 }
