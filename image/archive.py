@@ -1,5 +1,7 @@
 """Writes an OCI archive of one program without Docker: python3 image/archive.py --program FILE --tag NAME --output FILE.tar
 
+With --program for several processors it writes one image for all of them.
+
 The image holds the program, the roots of CAs and the names of its user, and nothing else. The same input makes the same bytes: files are
 sorted, and all times are 0. With --libraries, what a dynamically linked program needs of this machine is packed as well, for tests.
 Source of the forms: https://github.com/opencontainers/image-spec, image-layout.md, manifest.md, config.md.
@@ -19,13 +21,18 @@ USER = 65532
 MEDIA = "application/vnd.oci.image."
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 # of e_machine in the header of an ELF file
-ARCHITECTURES = {0x3E: "amd64", 0xB7: "arm64"}
+ARCHITECTURES = {
+    0x3E: {"architecture": "amd64"},
+    0xB7: {"architecture": "arm64"},
+    0x28: {"architecture": "arm", "variant": "v7"},
+    0xF3: {"architecture": "riscv64"},
+}
 
 
-def architecture(program):
+def platform_of(program):
     if program[:4] != b"\x7fELF":
         raise SystemExit("the program is no ELF file")
-    return ARCHITECTURES[int.from_bytes(program[18:20], "little")]
+    return {**ARCHITECTURES[int.from_bytes(program[18:20], "little")], "os": "linux"}
 
 
 def libraries(path):
@@ -36,9 +43,9 @@ def libraries(path):
     return {found: open(found, "rb").read() for found in re.findall(r"(/\S+) \(0x", said)}
 
 
-def content(arguments):
+def content(arguments, path):
     """Path -> (bytes, mode)."""
-    program = open(arguments.program, "rb").read()
+    program = open(path, "rb").read()
     name = arguments.name
     files = {
         f"/{name}": (program, 0o755),
@@ -46,7 +53,7 @@ def content(arguments):
         CERTIFICATES: (open(arguments.certificates, "rb").read(), 0o644),
     }
     if arguments.libraries:
-        files.update({path: (data, 0o755) for path, data in libraries(arguments.program).items()})
+        files.update({path: (data, 0o755) for path, data in libraries(path).items()})
     return program, files
 
 
@@ -85,31 +92,30 @@ def compact(document):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", required=True, help="the file of the program")
+    parser.add_argument("--program", required=True, action="append", help="the file of the program, once for each processor")
     parser.add_argument("--name", default="cloudsim", help="what it is called in the image, at /")
     parser.add_argument("--tag", required=True, help="the name of the image, with its tag")
     parser.add_argument("--version", default="", help="for the label org.opencontainers.image.version")
     parser.add_argument("--certificates", default=CERTIFICATES, help="the roots of CAs, as PEM")
+    parser.add_argument("--root", action="store_true", help="run as root")
     parser.add_argument("--libraries", action="store_true", help="pack the libraries that the program is linked to")
     parser.add_argument("--level", type=int, default=9, help="how hard to compress, 0 to 9")
     parser.add_argument("--output", required=True, help="the archive")
     arguments = parser.parse_args()
 
-    program, files = content(arguments)
-    platform = {"architecture": architecture(program), "os": "linux"}
     blobs = {}
 
     def blob(media_type, data):
         blobs[digest(data)] = data
         return {"mediaType": MEDIA + media_type, "digest": digest(data), "size": len(data)}
 
-    unpacked = layer(files)
-    packed = blob("layer.v1.tar+gzip", gzip.compress(unpacked, arguments.level, mtime=0))
-    config = blob("config.v1+json", compact({
-        **platform,
-        "created": "1970-01-01T00:00:00Z",
-        "config": {
-            "User": f"{USER}:{USER}",
+    def image(path):
+        """Returns the descriptors of the manifest, the configuration and the layer for one processor."""
+        program, files = content(arguments, path)
+        platform = platform_of(program)
+        unpacked = layer(files)
+        packed = blob("layer.v1.tar+gzip", gzip.compress(unpacked, arguments.level, mtime=0))
+        settings = {
             "Entrypoint": [f"/{arguments.name}"],
             "Env": [f"SSL_CERT_FILE={CERTIFICATES}"],
             "WorkingDir": "/tmp",
@@ -118,23 +124,38 @@ def main():
                 "org.opencontainers.image.version": arguments.version,
                 "org.opencontainers.image.licenses": "Apache-2.0",
             },
-        },
-        "rootfs": {"type": "layers", "diff_ids": [digest(unpacked)]},
-        "history": [{"created": "1970-01-01T00:00:00Z", "created_by": "image/archive.py"}],
-    }))
-    manifest = blob("manifest.v1+json", compact({
-        "schemaVersion": 2, "mediaType": MEDIA + "manifest.v1+json", "config": config, "layers": [packed],
-    }))
-    manifest.update(platform=platform, annotations={
+        }
+        if not arguments.root:
+            settings["User"] = f"{USER}:{USER}"
+        config = blob("config.v1+json", compact({
+            **platform,
+            "created": "1970-01-01T00:00:00Z",
+            "config": settings,
+            "rootfs": {"type": "layers", "diff_ids": [digest(unpacked)]},
+            "history": [{"created": "1970-01-01T00:00:00Z", "created_by": "image/archive.py"}],
+        }))
+        manifest = blob("manifest.v1+json", compact({
+            "schemaVersion": 2, "mediaType": MEDIA + "manifest.v1+json", "config": config, "layers": [packed],
+        }))
+        return {**manifest, "platform": platform}, config, packed
+
+    images = [image(path) for path in arguments.program]
+    manifest, config, packed = images[0]
+    parts = {"oci-layout": compact({"imageLayoutVersion": "1.0.0"})}
+    if len(images) > 1:
+        manifest = blob("index.v1+json", compact({
+            "schemaVersion": 2, "mediaType": MEDIA + "index.v1+json", "manifests": [manifest for manifest, _, _ in images],
+        }))
+    else:
+        # for those who take what `docker save` writes alone, as `docker load` before version 25
+        parts["manifest.json"] = compact([{
+            "Config": blob_path(config), "RepoTags": [arguments.tag], "Layers": [blob_path(packed)],
+        }])
+    manifest["annotations"] = {
         "io.containerd.image.name": arguments.tag,
         "org.opencontainers.image.ref.name": arguments.tag.rpartition(":")[2],
-    })
-    index = compact({"schemaVersion": 2, "mediaType": MEDIA + "index.v1+json", "manifests": [manifest]})
-    # for those who take what `docker save` writes alone, as `docker load` before version 25
-    docker = compact([{
-        "Config": blob_path(config), "RepoTags": [arguments.tag], "Layers": [blob_path(packed)],
-    }])
-    parts = {"index.json": index, "manifest.json": docker, "oci-layout": compact({"imageLayoutVersion": "1.0.0"})}
+    }
+    parts["index.json"] = compact({"schemaVersion": 2, "mediaType": MEDIA + "index.v1+json", "manifests": [manifest]})
     parts.update({f"blobs/sha256/{name.partition(':')[2]}": data for name, data in blobs.items()})
     with tarfile.open(arguments.output, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for path in ["blobs", "blobs/sha256"]:
@@ -142,7 +163,8 @@ def main():
         for path in sorted(parts):
             tar.addfile(entry(path, 0o644, size=len(parts[path])), io.BytesIO(parts[path]))
     size = os.path.getsize(arguments.output)
-    print(f"{arguments.output}: {size / 1e6:.1f} MB, {arguments.tag}, linux/{platform['architecture']}, {manifest['digest']}")
+    processors = ", ".join(f"linux/{manifest['platform']['architecture']}" for manifest, _, _ in images)
+    print(f"{arguments.output}: {size / 1e6:.1f} MB, {arguments.tag}, {processors}, {manifest['digest']}")
 
 
 def blob_path(descriptor):

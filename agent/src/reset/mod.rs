@@ -93,12 +93,10 @@ async fn reset_machine(
     }
     confirm(reset, input, out)?;
     let stopping = || "  stopping the service".to_owned();
-    if reset.paths.is_system_wide() && terminal.wait(out, stopping, systemd::uninstall()).await? {
-        writeln!(
-            out,
-            "The service {} was stopped and removed.",
-            systemd::UNIT_NAME
-        )?;
+    if reset.paths.is_system_wide()
+        && let Some(done) = terminal.wait(out, stopping, systemd::uninstall()).await?
+    {
+        writeln!(out, "The service {} was {done}.", systemd::UNIT_NAME)?;
     }
     let lock = stop_agent(&config, out).await?;
     let left = pods(reset, &config, out, terminal).await?;

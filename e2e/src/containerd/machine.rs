@@ -3,6 +3,7 @@
 //! with it.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
@@ -43,6 +44,9 @@ const FRESH: [&str; 9] = [
     "/var/log/pods",
     "/var/log/containers",
 ];
+
+/// The directories at the root in which the machine's changes stay on the machine.
+const DISKS: [&str; 3] = ["etc", "usr", "var"];
 
 /// A machine; everything that runs on it ends when this is dropped.
 #[derive(Debug)]
@@ -137,13 +141,13 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Gives it its own `/etc`, `/run` and `/var`, in memory.
+    /// Gives it its own `/etc`, `/run`, `/usr` and `/var`, in memory.
     fn own_disks(&self) -> anyhow::Result<()> {
         let disk = self.directory.join("machine-disk");
         fs::create_dir_all(&disk)?;
         let disk = disk.display().to_string();
         self.run(&["mount", "-t", "tmpfs", "tmpfs", &disk])?;
-        for name in ["etc", "var"] {
+        for name in DISKS {
             let (upper, work) = (format!("{disk}/{name}"), format!("{disk}/{name}.work"));
             self.run(&["mkdir", &upper, &work])?;
             let options = format!("lowerdir=/{name},upperdir={upper},workdir={work}");
@@ -229,6 +233,22 @@ impl Machine {
             .arg(program);
         command.env("PATH", self.programs());
         command
+    }
+
+    /// Returns the paths of everything that was created, changed or deleted below `/etc`, `/usr` and `/var`.
+    pub fn changes(&self) -> anyhow::Result<BTreeSet<String>> {
+        let disk = self.directory.join("machine-disk").display().to_string();
+        let mut changes = BTreeSet::new();
+        for name in DISKS {
+            let found = self.run(&["find", &format!("{disk}/{name}"), "!", "-type", "d"])?;
+            let below = found.lines().filter_map(|path| path.strip_prefix(&disk));
+            changes.extend(below.map(str::to_owned));
+        }
+        for place in FRESH {
+            let found = self.run(&["find", place, "-xdev", "!", "-type", "d"])?;
+            changes.extend(found.lines().map(str::to_owned));
+        }
+        Ok(changes)
     }
 
     /// Returns its `PATH`: the built programs, then this machine's.

@@ -21,7 +21,7 @@ const FILES: [&str; 4] = [
 ];
 
 /// A cloud that other machines reach, and the line that it prints for them.
-fn cloud(directory: &Path) -> anyhow::Result<(Process, String)> {
+pub(crate) fn cloud(directory: &Path) -> anyhow::Result<(Process, String)> {
     let ports = Ports::free()?;
     let mut command = Command::new(binary(CLOUDSIM)?);
     command
@@ -63,15 +63,22 @@ pub(crate) fn join_line(cloud: &mut Process, kubeconfig: &Path) -> anyhow::Resul
 /// What systemd is asked for is written down, and nothing is done.
 const SYSTEMCTL: &str = "#!/bin/sh\necho \"$@\" >> /run/systemctl.log\n";
 
+/// Makes the machine look as if systemd ran it; its systemctl is `/run/bin/systemctl`.
+pub(crate) fn pretend_systemd(machine: &Machine) -> anyhow::Result<()> {
+    machine.run(&["mkdir", "-p", "/run/systemd/system", "/run/bin"])?;
+    fs::write(machine.path("run/bin/systemctl"), SYSTEMCTL)?;
+    machine
+        .run(&["chmod", "+x", "/run/bin/systemctl"])
+        .map(drop)
+}
+
 /// Where systemd runs the machine, the agent is a service; and a broker that is there is taken.
 #[test]
 fn a_machine_with_systemd_gets_a_service_and_loses_it_again() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let mut machine = Machine::boot(NAME, directory.path())?;
     machine.start_containerd()?;
-    machine.run(&["mkdir", "-p", "/run/systemd/system", "/run/bin"])?;
-    fs::write(machine.path("run/bin/systemctl"), SYSTEMCTL)?;
-    machine.run(&["chmod", "+x", "/run/bin/systemctl"])?;
+    pretend_systemd(&machine)?;
     let mut broker = Process::start(
         "mosquitto",
         machine.pasted_command("mosquitto -v")?,
@@ -93,6 +100,7 @@ fn a_machine_with_systemd_gets_a_service_and_loses_it_again() -> anyhow::Result<
     let unit = fs::read_to_string(machine.path("etc/systemd/system/edge-agent.service"))?;
     for part in [
         "--config \"/etc/kubeedge/config/edgecore.yaml\"",
+        "ConditionPathExists=/etc/kubeedge/config/edgecore.yaml",
         "NO_PROXY=cloud.test",
         "Restart=always",
     ] {

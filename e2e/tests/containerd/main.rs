@@ -29,6 +29,7 @@ mod names;
 mod network;
 mod node;
 mod own_network;
+mod packages;
 mod pressure;
 mod probe_times;
 mod probes;

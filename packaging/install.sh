@@ -1,0 +1,58 @@
+#!/bin/sh
+# Installs edge-agent or cloudsim from a release: sh install.sh --from URL-OR-DIR [--prefix DIR] [edge-agent|cloudsim]
+#
+# It picks the archive for this processor, compares it with SHA256SUMS of the same release, and unpacks it below the prefix, /usr/local.
+# On Debian, Fedora and their relatives, prefer the .deb or .rpm of the release: they are upgraded and removed by the package manager.
+set -eu
+
+fail() {
+    echo "install.sh: $1" >&2
+    exit 1
+}
+
+from='' prefix=/usr/local program=edge-agent
+while [ $# -gt 0 ]; do
+    case $1 in
+    --from) from=${2:?--from needs a URL or a directory}; shift 2 ;;
+    --prefix) prefix=${2:?--prefix needs a directory}; shift 2 ;;
+    edge-agent | cloudsim) program=$1; shift ;;
+    *) fail "unknown argument $1; usage: sh install.sh --from URL-OR-DIR [--prefix DIR] [edge-agent|cloudsim]" ;;
+    esac
+done
+[ -n "$from" ] || fail "--from is missing: the address or directory with the files of a release"
+
+machine=$(uname -m)
+case $machine in
+x86_64 | aarch64 | riscv64) ;;
+arm64) machine=aarch64 ;;
+armv7*) machine=armv7 ;;
+*) fail "there is no release for the processor $machine; there are x86_64, aarch64, armv7 and riscv64" ;;
+esac
+for tool in sha256sum tar zstd; do
+    command -v $tool >/dev/null || fail "$tool is not installed"
+done
+
+# Reads a file of the release to stdout.
+read_file() {
+    case $from in
+    http://* | https://*) curl --fail --location --silent --show-error --max-time 600 "$from/$1" ;;
+    *) cat "$from/$1" ;;
+    esac
+}
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+read_file SHA256SUMS >SHA256SUMS || fail "cannot read $from/SHA256SUMS"
+line=$(grep -E " [ *]?$program-[0-9][^ ]*-$machine\.tar\.zst\$" SHA256SUMS) || fail "the release has no $program for $machine"
+archive=${line##* }
+read_file "$archive" >"$archive" || fail "cannot read $from/$archive"
+echo "$line" | sha256sum --check --quiet - || fail "$archive is damaged: its SHA-256 sum is not that of SHA256SUMS"
+
+tar --extract --zstd --file "$archive"
+cd "${archive%-"$machine".tar.zst}"
+install -D -m 755 "usr/bin/$program" "$prefix/bin/$program"
+find usr/share -type f | while read -r file; do
+    install -D -m 644 "$file" "$prefix/${file#usr/}"
+done
+echo "installed $prefix/bin/$program: $("$prefix/bin/$program" --version | head -n 1)"

@@ -1,0 +1,6 @@
+#!/bin/sh
+# Loads the service again; an upgrade restarts it if it runs.
+if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload
+    systemctl try-restart cloudsim.service
+fi
