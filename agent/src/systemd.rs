@@ -51,7 +51,7 @@ pub(crate) fn service_file(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Option<ServiceFile> {
     let environment = environment(variable);
-    let is_packaged = packaged().is_some() && [program, config] == PACKAGED.map(Path::new);
+    let is_packaged = package_unit().is_some() && [program, config] == PACKAGED.map(Path::new);
     if !is_packaged {
         return Some(ServiceFile {
             name: UNIT_NAME,
@@ -65,7 +65,7 @@ pub(crate) fn service_file(
 }
 
 /// Returns the service that a package installed.
-fn packaged() -> Option<PathBuf> {
+fn package_unit() -> Option<PathBuf> {
     let mut paths = PACKAGE_DIRS
         .iter()
         .map(|folder| Path::new(folder).join(UNIT_NAME));
@@ -134,7 +134,7 @@ pub(crate) async fn install(file: Option<&ServiceFile>) -> anyhow::Result<()> {
 pub(crate) async fn uninstall() -> anyhow::Result<Option<&'static str>> {
     let folder = Path::new(UNIT_DIR);
     let written = [UNIT_NAME, DROP_IN].map(|name| folder.join(name));
-    if packaged().is_none() && !written.iter().any(|path| path.exists()) {
+    if package_unit().is_none() && !written.iter().any(|path| path.exists()) {
         return Ok(None);
     }
     if is_running() {
@@ -148,7 +148,7 @@ pub(crate) async fn uninstall() -> anyhow::Result<Option<&'static str>> {
     if is_running() {
         systemctl(&["daemon-reload"]).await?;
     }
-    Ok(Some(match packaged() {
+    Ok(Some(match package_unit() {
         Some(_) => "stopped and disabled",
         None => "stopped and removed",
     }))

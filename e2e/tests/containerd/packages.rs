@@ -54,7 +54,7 @@ fn pack(program: &str, formats: &str, directory: &Path) -> anyhow::Result<PathBu
 }
 
 /// Returns what is on the machine that was not there `before`, without an installer's own files.
-fn left(machine: &Machine, before: &BTreeSet<String>) -> anyhow::Result<Vec<String>> {
+fn leftovers(machine: &Machine, before: &BTreeSet<String>) -> anyhow::Result<Vec<String>> {
     let after = machine.changes()?;
     let new = after.difference(before);
     let is_own = |path: &&String| !INSTALLER.iter().any(|prefix| path.starts_with(prefix));
@@ -128,7 +128,7 @@ fn deb_package_joins_a_machine_and_its_purge_leaves_nothing() -> anyhow::Result<
         "{:?} is left",
         cri.containers()?
     );
-    let left = left(&machine, &before)?;
+    let left = leftovers(&machine, &before)?;
     // the runtime keeps what it keeps
     let is_runtime = |path: &&String| {
         ["/var/lib/containerd/", "/var/lib/cni/"]
@@ -179,7 +179,7 @@ fn packages_of_both_programs_install_run_and_leave_nothing() -> anyhow::Result<(
             machine.run(&[&install[..], &[&file]].concat())?;
             let version = machine.run(&[run, "--version"])?;
             ensure!(version.contains(program), "{file}: {version}");
-            let new = left(&machine, &before)?.join("\n");
+            let new = leftovers(&machine, &before)?.join("\n");
             ensure_says(
                 &new,
                 &[
@@ -190,7 +190,7 @@ fn packages_of_both_programs_install_run_and_leave_nothing() -> anyhow::Result<(
                 ],
             )?;
             machine.run(&remove)?;
-            let left = left(&machine, &before)?;
+            let left = leftovers(&machine, &before)?;
             ensure!(left.is_empty(), "{file} leaves {left:?}");
         }
     }
