@@ -235,7 +235,8 @@ impl Faults {
             let mut state = self.0.state.lock();
             state.all = None;
             state.nodes.clear();
-            state.hostile.clear();
+            // the sessions stay, without what waits for them
+            state.hostile.values_mut().for_each(VecDeque::clear);
         }
         self.set_certificate(Certificate::Genuine);
         self.set_answers(Answers::Genuine);

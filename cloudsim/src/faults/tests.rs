@@ -63,6 +63,20 @@ fn what_is_impossible_changes_nothing() {
 }
 
 #[tokio::test]
+async fn nodes_stay_connected_when_all_faults_are_removed() {
+    let faults = Faults::new(1);
+    let _session = session_link(&faults, "edge-1");
+    faults.clear_everything();
+    let sender = faults.clone();
+    let sending = tokio::spawn(async move { sender.send_hostile("edge-1", Shape::Null).await });
+    let mut changes = faults.changes();
+    while faults.0.state.lock().hostile["edge-1"].is_empty() {
+        changes.changed().await.unwrap();
+    }
+    sending.abort();
+}
+
+#[tokio::test]
 async fn a_hostile_message_needs_a_session_and_does_not_outlive_it() {
     let faults = Faults::new(1);
     let nobody = faults.send_hostile("edge-1", Shape::Null).await;
