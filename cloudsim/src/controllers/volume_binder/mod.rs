@@ -4,7 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use k8s_openapi::api::{
     core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod},
     storage::v1::StorageClass,
@@ -46,7 +45,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
         .and(&cluster.pods)
         .and(&cluster.classes);
     let work = async {
-        let mut recorded = RecordedEvents::new(Timestamp::now());
+        let mut recorded = RecordedEvents::new(cluster.start);
         loop {
             let again = pass(&cluster, &mut recorded).await;
             changes.wait(again).await;

@@ -3,6 +3,7 @@
 use std::{fmt::Debug, sync::Arc};
 
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::LabelSelector};
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) queues: WorkQueues,
     /// The back-off of failing pods.
     pub(crate) failures: Arc<FailureBackoff>,
+    /// When the controllers were started, before they listed anything.
+    pub(crate) start: Timestamp,
 }
 
 /// A namespaced object.
@@ -68,6 +71,7 @@ impl Shared {
             events,
             queues: WorkQueues::default(),
             failures: Arc::default(),
+            start: Timestamp::now(),
         }
     }
 
