@@ -268,7 +268,7 @@ mod tests {
                 .get::<u8>("ip")
                 .unwrap_err()
                 .to_string()
-                .contains("ip is wrong")
+                .contains("ip is invalid")
         );
         assert!(!format!("{settings:?}").contains("192"));
     }

@@ -231,7 +231,7 @@ async fn accept(
     };
     let node = named.inspect_err(|why| connection.close(REFUSED, why.as_bytes()))?;
     if node::is_cut(&node, &shared.faults) {
-        let why = format!("the link of node {node} is cut, on purpose");
+        let why = format!("the link of node {node} is cut by fault injection");
         connection.close(ENDED, why.as_bytes());
         return Err(why.into());
     }

@@ -25,7 +25,7 @@ fn tokens_that_do_not_fit_end_the_agent_with_the_cause() -> anyhow::Result<()> {
     let forged = format!("{hash}.{strange_claims}");
     let cases = [
         ("abc", vec!["modules.edgeHub.token", "which has 4 parts"]),
-        ("", vec!["no token", "modules.edgeHub.token"]),
+        ("", vec!["nor a join token", "modules.edgeHub.token"]),
         (&strange, vec!["did not issue the token", "get a new token"]),
         (&forged, vec!["refused: 401", "another cloud"]),
         (&expired_token(&cloud)?, vec!["refused: 401", "expired"]),
@@ -114,7 +114,8 @@ fn a_typo_is_named_and_the_agent_starts() -> anyhow::Result<()> {
 #[test]
 fn a_configuration_that_cannot_be_used_ends_the_agent() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
-    let config = Node::configure(directory.path(), Ports::free()?, "")?;
+    let token = format!("{:064}.a.b.c", 0);
+    let config = Node::configure(directory.path(), Ports::free()?, &token)?;
     let text = fs::read_to_string(&config)?;
     let file = directory.path().join("file");
     fs::write(&file, "")?;

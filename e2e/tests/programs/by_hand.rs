@@ -269,12 +269,14 @@ fn a_node_is_seen_labelled_and_described_and_its_token_is_wiped() -> anyhow::Res
 fn cloudsim_heeds_the_kubeconfig_that_kubectl_heeds() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let cloud = Cloud::start(directory.path())?;
+    // no cloud of this user is recorded here
     let elsewhere = tempfile::tempdir()?;
     let token = |kubeconfig: &Path| {
         let mut command = Command::new(binary(CLOUDSIM)?);
         run(command
             .arg("token")
             .current_dir(&elsewhere)
+            .env("XDG_RUNTIME_DIR", elsewhere.path())
             .env("KUBECONFIG", kubeconfig))
     };
     ensure!(token(&cloud.kubeconfig)?.success()?.text().trim() == cloud.token()?);
@@ -285,6 +287,7 @@ fn cloudsim_heeds_the_kubeconfig_that_kubectl_heeds() -> anyhow::Result<()> {
     let none = run(command
         .arg("token")
         .current_dir(&elsewhere)
+        .env("XDG_RUNTIME_DIR", elsewhere.path())
         .env_remove("KUBECONFIG"))?
     .failure()?;
     ensure_says(

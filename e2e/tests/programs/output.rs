@@ -167,6 +167,10 @@ fn every_command_has_a_man_page() -> anyhow::Result<()> {
     let mut pages = 0;
     for entry in fs::read_dir(folder.path())? {
         let path = entry?.path();
+        // completions are beside the pages
+        if path.extension() != Some("1".as_ref()) {
+            continue;
+        }
         let text = fs::read_to_string(&path)?;
         ensure!(
             text.contains(".TH ") && text.contains(".SH NAME"),
@@ -181,7 +185,7 @@ fn every_command_has_a_man_page() -> anyhow::Result<()> {
         ("cloudsim.1", "\\-\\-log\\-format"),
         ("cloudsim-up.1", "\\-\\-renewal\\-grace"),
         ("cloudsim-nodes.1", "\\-\\-output"),
-        ("cloudsim-nodes-reset.1", "Revoke"),
+        ("cloudsim-nodes-reset.1", "revoke its certificates"),
         ("cloudsim-status.1", "\\-\\-watch"),
         ("cloudsim-faults-half-open.1", "deliver nothing"),
         ("cloudsim-devices-set.1", "PROPERTY=VALUE"),

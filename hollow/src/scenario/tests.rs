@@ -94,7 +94,9 @@ async fn first_step_sees_nodes_that_have_connected() {
         (true, Verdict::Passed),
         (
             false,
-            Verdict::Failed("not within 0s; last seen: connected=true".to_owned()),
+            Verdict::Failed(
+                "the condition was not met within 0s; last state: connected=true".to_owned(),
+            ),
         ),
     ] {
         let text = format!(

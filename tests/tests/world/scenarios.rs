@@ -73,7 +73,8 @@ async fn what_does_not_come_true_is_told_and_ends_the_scenario() {
     .await;
     assert!(!outcome.is_passed());
     let verdicts: Vec<&Verdict> = outcome.steps.iter().map(|step| &step.verdict).collect();
-    let why = "not within 100ms; last seen: metadata.name is \"edge-1\"".to_owned();
+    let why = "the condition was not met within 100ms; last state: metadata.name is \"edge-1\""
+        .to_owned();
     use Verdict::{Failed, Passed, Skipped};
     assert_eq!(
         verdicts,

@@ -379,7 +379,7 @@ async fn a_fault_cuts_a_node_off_the_relay_and_nothing_else() {
         .set(&FaultTarget::Node("edge-9".to_owned()), cut.clone())
         .unwrap();
     let why = within("the end", two.closed()).await.to_string();
-    assert!(why.contains("on purpose"), "{why}");
+    assert!(why.contains("cut by fault injection"), "{why}");
     assert!(
         within("the stream's end", ours.1.read_to_end(100))
             .await
@@ -393,7 +393,7 @@ async fn a_fault_cuts_a_node_off_the_relay_and_nothing_else() {
             within("the end", connection.closed())
                 .await
                 .to_string()
-                .contains("on purpose")
+                .contains("cut by fault injection")
         );
     }
     world.cloud().faults().restore("edge-9");
