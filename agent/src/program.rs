@@ -20,7 +20,8 @@ use tracing::{error, info, warn};
 
 use crate::{
     app::{self, AgentParts, App},
-    cli::{Cli, Command, Join, Reset},
+    check,
+    cli::{Check, Cli, Command, Join, Reset},
     config::{self, Config},
     database, environment,
     join::{self, AfterJoin},
@@ -51,6 +52,15 @@ pub fn run(cli: &Cli) -> ExitCode {
     let mut config = cli.config.clone();
     let out = &mut std::io::stdout();
     match &cli.command {
+        Some(Command::Check(command)) => {
+            let command = Check {
+                paths: command.paths.or(&cli.config),
+                ..Check::clone(command)
+            };
+            let terminal = Terminal::of(out);
+            return check::run(&command, &mut out.lock(), terminal)
+                .unwrap_or_else(|error| failed(&error));
+        }
         Some(Command::Db(command)) => {
             return database::run(&command.or(&cli.config), &mut out.lock())
                 .unwrap_or_else(|error| failed(&error));

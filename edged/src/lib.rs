@@ -93,7 +93,9 @@ pub use self::{
     },
     pressure::{Observation, Reading, Shortage, Signals, low_signals},
     runtime::CallError,
-    runtime_info::{RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME, runtime_info},
+    runtime_info::{
+        CniDirectories, RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME, runtime_info,
+    },
     settings::{
         CgroupDriver, ControlGroups, Eviction, Housekeeping, Signal, Threshold, ThresholdValue,
     },

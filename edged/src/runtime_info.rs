@@ -33,6 +33,17 @@ pub struct RuntimeInfo {
     pub pods: BTreeSet<String>,
     /// A directory on the disk of images, if the runtime reports one.
     pub images: Option<PathBuf>,
+    /// The directories of CNI, if the runtime reports them.
+    pub cni: Option<CniDirectories>,
+}
+
+/// The directories of CNI that a runtime uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CniDirectories {
+    /// The directory of configurations.
+    pub config: PathBuf,
+    /// The directories of plugins.
+    pub plugins: Vec<PathBuf>,
 }
 
 /// Why a container runtime cannot be used.
@@ -70,8 +81,9 @@ async fn request_info(runtime: Runtime) -> Result<RuntimeInfo, RuntimeInfoError>
     let version = runtime.version().await?;
     let status = runtime.verbose_status().await?;
     let reported = runtime.cgroup_driver().await?;
-    let driver = reported
-        .or_else(|| configured_driver(status.info.get("config").map_or("", String::as_str)));
+    let config = status.info.get("config").map_or("", String::as_str);
+    let driver = reported.or_else(|| configured_driver(config));
+    let cni = cni_directories(config);
     let conditions = status
         .status
         .into_iter()
@@ -94,6 +106,7 @@ async fn request_info(runtime: Runtime) -> Result<RuntimeInfo, RuntimeInfoError>
         network,
         pods: pods.collect(),
         images,
+        cni,
     })
 }
 
@@ -116,9 +129,39 @@ fn configured_driver(config: &str) -> Option<CgroupDriver> {
     })
 }
 
+/// Returns the directories of CNI from containerd's own configuration.
+fn cni_directories(config: &str) -> Option<CniDirectories> {
+    let config: serde_json::Value = serde_json::from_str(config).ok()?;
+    let cni = config.get("cni")?;
+    // containerd 2.1 has a list
+    let several = cni.get("binDirs").and_then(serde_json::Value::as_array);
+    let plugins = several.into_iter().flatten().chain(cni.get("binDir"));
+    let plugins: Vec<PathBuf> = plugins
+        .filter_map(serde_json::Value::as_str)
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
+        .collect();
+    Some(CniDirectories {
+        config: cni.get("confDir")?.as_str()?.into(),
+        plugins,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cni_directories_are_read_from_containerds_config() {
+        let of = |config: &str| cni_directories(config).map(|cni| (cni.config, cni.plugins));
+        let one = of(r#"{"cni": {"confDir": "/a", "binDir": "/b"}}"#);
+        assert_eq!(one, Some(("/a".into(), vec!["/b".into()])));
+        let two = of(r#"{"cni": {"confDir": "/a", "binDir": "", "binDirs": ["/b", "/c"]}}"#);
+        assert_eq!(two, Some(("/a".into(), vec!["/b".into(), "/c".into()])));
+        for other in ["", "{}", r#"{"cni": {}}"#, r#"{"cni": []}"#] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn cgroup_driver_is_read_from_containerds_config() {

@@ -28,7 +28,7 @@ mod model;
 mod suite;
 
 pub use damage::{Damage, Damaged};
-pub use lock::{LockError, StoreLock};
+pub use lock::{LockError, LockHolder, StoreLock};
 pub use log::LogLimits;
 pub use memory::MemoryStore;
 pub use sqlite::{

@@ -20,6 +20,13 @@ pub struct StoreLock {
     path: PathBuf,
 }
 
+/// A program that holds the lock of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockHolder {
+    /// Its process id, if it has written it.
+    pub process: Option<u32>,
+}
+
 /// Why the lock was not obtained.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
@@ -96,6 +103,21 @@ impl StoreLock {
         Ok(Self { file, path })
     }
 
+    /// Returns the program that holds the lock of the database at `database`; `None` if there is none, or if the lock's file cannot be
+    /// read. No file is created or changed.
+    pub fn holder(database: &Path) -> Option<LockHolder> {
+        let mut path = database.as_os_str().to_owned();
+        path.push(LOCK_FILE_SUFFIX);
+        let mut file = File::open(path).ok()?;
+        // a shared lock for this moment: an owner that starts just now tries again
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => Some(LockHolder {
+                process: holder(&mut file),
+            }),
+            Ok(()) | Err(TryLockError::Error(_)) => None,
+        }
+    }
+
     /// Removes the lock's file, when the database is removed, too.
     ///
     /// # Errors
@@ -121,7 +143,10 @@ mod tests {
     fn the_second_is_told_who_the_first_is_and_follows_when_it_has_gone() {
         let directory = tempfile::tempdir().unwrap();
         let database = directory.path().join("a.db");
+        assert_eq!(StoreLock::holder(&database), None);
         let first = StoreLock::take(&database).unwrap();
+        let process = Some(std::process::id());
+        assert_eq!(StoreLock::holder(&database), Some(LockHolder { process }));
         let error = StoreLock::take(&database).unwrap_err();
         let (own, said) = (std::process::id(), error.to_string());
         assert!(
@@ -133,6 +158,7 @@ mod tests {
             "{said}"
         );
         drop(first);
+        assert_eq!(StoreLock::holder(&database), None);
         let second = StoreLock::take(&database).unwrap();
         second.remove().unwrap();
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);

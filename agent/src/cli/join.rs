@@ -7,7 +7,10 @@ use std::{
 
 use clap::{Args, ValueEnum};
 
-use super::{check_label_key, check_label_value, subdomain, values};
+use super::{
+    check::{CheckName, join_checks},
+    check_label_key, check_label_value, subdomain, values,
+};
 use crate::config::{self, HostPort};
 
 /// The default port of CloudHub's WebSocket server, as in KubeEdge.
@@ -113,6 +116,7 @@ pub struct Join {
         alias = "ignore-preflight-errors",
         value_name = "NAMES",
         value_delimiter = ',',
+        value_parser = join_checks(),
         hide_possible_values = true,
         help_heading = START
     )]
@@ -121,52 +125,6 @@ pub struct Join {
     /// Paths of the installation
     #[command(flatten)]
     pub paths: InstallPaths,
-}
-
-/// A check of `edge-agent join`, by the name in its line. Singular and plural are accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "lower")]
-pub enum CheckName {
-    /// The user
-    Root,
-    /// Files of an earlier agent
-    Clean,
-    /// Programs with the same task
-    #[value(alias = "process")]
-    Processes,
-    /// The container runtime
-    #[value(alias = "runtimes")]
-    Runtime,
-    /// Control groups
-    #[value(alias = "cgroup")]
-    Cgroups,
-    /// Memory, disk space and process ids
-    Pressure,
-    /// The MQTT broker
-    Mqtt,
-    /// The cloud's stream server
-    #[value(alias = "stream")]
-    Streams,
-    /// Ports of the agent
-    #[value(alias = "port")]
-    Ports,
-    /// The node's name
-    Name,
-    /// The cloud's HTTPS server, and the token
-    Cloud,
-    /// CloudHub
-    #[value(alias = "cloudhub")]
-    Hub,
-    /// All checks
-    All,
-}
-
-impl CheckName {
-    /// Returns the name on the command line and in the report.
-    pub fn name(self) -> String {
-        let value = self.to_possible_value();
-        value.map_or_else(String::new, |value| value.get_name().to_owned())
-    }
 }
 
 /// How a machine is no node any more.

@@ -11,6 +11,7 @@ use crate::{
     log::LogFormat,
 };
 
+mod check;
 mod global;
 mod join;
 mod labels;
@@ -18,8 +19,9 @@ mod tips;
 pub mod values;
 
 pub use self::{
+    check::{CHECKS, Check, CheckEntry, CheckName, Stage, checks_of},
     global::{GLOBAL_OPTIONS, HelpArgs},
-    join::{CheckName, Driver, InstallPaths, Join, Reset, node_ip},
+    join::{Driver, InstallPaths, Join, Reset, node_ip},
     labels::{check_label_key, check_label_value, label, subdomain},
     tips::{Tip, parse_or_exit, try_parse_with_tips, unknown_command},
 };
@@ -45,6 +47,9 @@ Examples:
 
   Log only one module in detail:
     edge-agent --log-filter warn,agent::edgehub=debug
+
+  Find out why this node does not work:
+    edge-agent check
 
   Print what is stored on this node, and check the database:
     edge-agent db dump | jq .
@@ -81,6 +86,11 @@ If a check fails, the command prints the remedy and changes nothing.
 
 Checks for --ignore-checks:
   root, clean, processes, runtime, cgroups, pressure, mqtt, streams, ports, name, cloud, hub, all";
+
+const CHECK_NOTES: &str = "\
+Checks the machine before `edge-agent join`, and the node afterwards. Changes nothing, pulls no image, and contacts \
+only the configured cloud and MQTT broker. Works offline.
+Exit code: 0 without errors, 1 with errors.";
 
 const EXPORT_NOTES: &str = "\
 EdgeCore then continues with the node's current pods. The command lists the objects that EdgeCore cannot store.
@@ -160,6 +170,9 @@ pub struct Cli {
 /// Something else than running the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum Command {
+    /// Check this machine, its node and the connection to the cloud, and print remedies
+    #[command(after_help = CHECK_NOTES, alias = "doctor")]
+    Check(Box<Check>),
     /// Print a completion script for a shell
     #[command(alias = "completions")]
     Completion {

@@ -239,7 +239,7 @@ fn guessed_commands_are_answered_with_what_to_type() {
         ("edge-agent rejoin", "--rejoin"),
         ("edge-agent token", "`cloudsim token`"),
         ("edge-agent config", "`edge-agent --minconfig`"),
-        ("edge-agent check", "`edge-agent db check`"),
+        ("edge-agent dump", "`edge-agent db dump`"),
         ("edge-agent export", "`edge-agent db export`"),
     ] {
         let error = answer(line).unwrap_err();
@@ -294,7 +294,39 @@ fn wrong_options_of_join_are_refused_before_any_check() {
     let expected = [CheckName::Ports, CheckName::Cgroups, CheckName::All];
     assert_eq!(join.ignore_checks, expected);
     // the page lists them
-    for check in CheckName::value_variants() {
-        assert!(JOIN_NOTES.contains(&check.name()), "{check:?}");
+    for entry in checks_of(Stage::Join) {
+        assert!(JOIN_NOTES.contains(&entry.name.name()), "{entry:?}");
     }
+}
+
+#[test]
+fn table_of_checks_has_each_check_once_and_needs_are_in_it() {
+    let all: Vec<CheckName> = CHECKS.iter().map(|entry| entry.name).collect();
+    for name in CheckName::value_variants() {
+        let rows = all.iter().filter(|row| *row == name).count();
+        assert_eq!(rows, usize::from(*name != CheckName::All), "{name:?}");
+        assert!(
+            !name.title().is_empty() && !name.title().ends_with('.'),
+            "{name:?}"
+        );
+    }
+    for entry in CHECKS {
+        for need in entry.needs {
+            assert!(all.contains(need), "{entry:?}");
+        }
+    }
+    let skipped = cli("edge-agent check --skip port,disk-speed --skip db").unwrap();
+    let Some(Command::Check(check)) = skipped.command else {
+        panic!()
+    };
+    let expected = [CheckName::Ports, CheckName::DiskSpeed, CheckName::Database];
+    assert_eq!(check.skip, expected);
+    for (unknown, near) in [("runtme", "runtime"), ("cerificate", "certificate")] {
+        let error = cli(&format!("edge-agent check --skip {unknown}"));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(near), "{error}");
+    }
+    assert!(cli("edge-agent check --skip all").is_err());
+    let ignored = "edge-agent join --cloud c --token t --ignore-checks kernel";
+    assert!(cli(ignored).is_err(), "join has no such check");
 }

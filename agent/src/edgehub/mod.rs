@@ -37,9 +37,12 @@ use tokio::{
 };
 
 pub(crate) use self::{
+    dial::quic::check_quic,
     dial::tcp::connect as connect_tcp,
-    enroll::{NodeStatus, check_identity, enroll_with_token as enroll, probe},
-    hub_check::{HubCheckError, check_hub},
+    enroll::{
+        NodeStatus, ServerAnswer, check_identity, enroll_with_token as enroll, probe, request_time,
+    },
+    hub_check::{HubCheckError, check_hub, check_tls},
     redial::{Cause, Redial},
 };
 pub use self::{

@@ -6,15 +6,13 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `machine` | the runtime, the broker and the processes of this machine |
 //! | `settings` | edgecore.yaml from the options and the machine. Pure |
-//! | `checks` | the conditions for joining |
-//! | `report` | the results of the checks, formatted. Pure |
+//! | [`mod@crate::check`] | the conditions for joining |
 
-mod checks;
-mod machine;
-mod report;
 mod settings;
+
+#[cfg(test)]
+pub(crate) use self::settings::edgecore_yaml;
 
 use std::{
     collections::BTreeSet,
@@ -26,11 +24,11 @@ use std::{
 use anyhow::{Context, bail};
 use wire::text::count;
 
-use self::{checks::CheckInputs, machine::Machine, report::Report};
 use crate::{
     app,
-    cli::Join,
-    config::{self, Config, Host, Secret},
+    check::{self, Inputs, Machine, Report},
+    cli::{Join, Stage, checks_of},
+    config::{self, Config, Host},
     edgehub,
     file::{missing_directory, replace},
     one_line, systemd,
@@ -78,20 +76,16 @@ async fn join_machine(
     let machine = terminal.wait(out, inspecting, Machine::inspect(join)).await;
     let (text, config) = configuration(join, &host, &machine, &token)?;
     let mut report = Report::new(&join.ignore_checks);
-    let inputs = CheckInputs {
-        join,
-        path: &path,
-        config: &config,
-        machine: &machine,
-        host: &host,
-    };
+    let stage = Stage::Join;
+    let inputs = Inputs::new(stage, &join.paths, &path, &config, &machine, &host).with_join(join);
     let connecting = || format!("  connecting to {}", join.cloud);
-    let checks = Box::pin(checks::run_all(&inputs, &mut report));
+    let checks = checks_of(stage);
+    let checks = Box::pin(check::run_all(&checks, &[], &inputs, &mut report));
     terminal.wait(out, connecting, checks).await;
     // parts of it come from a cloud or a runtime
     let printed = wire::text::printable_lines(&report.to_string());
     match terminal.is_coloured {
-        true => write!(out, "{}", report::color(&printed))?,
+        true => write!(out, "{}", check::color(&printed))?,
         false => write!(out, "{printed}")?,
     }
     out.flush()?;
@@ -249,13 +243,6 @@ async fn start(
         systemd::UNIT_NAME
     )?;
     Ok(AfterJoin::Done)
-}
-
-impl CheckInputs<'_> {
-    /// Returns the token for requests to the cloud.
-    fn token(&self) -> Option<&Secret> {
-        self.config.edge_hub.token.as_ref()
-    }
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@ use anyhow::Context;
 use edged::CgroupDriver;
 use serde_json::{Map, Value, json};
 
-use super::machine::{Machine, STREAM_PORT};
 use crate::{
+    check::{Machine, STREAM_PORT},
     cli::{Driver, Join},
     config::{self, Host, HostPort},
 };
 
 /// Returns the text, without the token.
-pub(super) fn edgecore_yaml(join: &Join, host: &Host, machine: &Machine) -> anyhow::Result<String> {
+pub(crate) fn edgecore_yaml(join: &Join, host: &Host, machine: &Machine) -> anyhow::Result<String> {
     const KUBELET: &str = "modules.edged.tailoredKubeletConfig";
     let mut text = config::minimal_config(host);
     let mut set = |path: &str, value: Value| {

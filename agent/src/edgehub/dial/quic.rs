@@ -18,7 +18,7 @@ use wire::{
 
 use super::{DialError, Target};
 use crate::edgehub::{
-    Config,
+    Config, enroll,
     traffic::{Direction, Traffic},
 };
 use crate::tls::CertificateFault;
@@ -75,30 +75,9 @@ pub(super) async fn connect(
     traffic: Traffic,
     upgrade_lock: &Mutex<()>,
 ) -> Result<Stream, DialError> {
-    let failed =
-        |error: Box<dyn std::error::Error + Send + Sync>| match CertificateFault::find(&*error) {
-            Some(fault) => DialError::Certificate(target.to_string(), fault, error),
-            None => DialError::Quic(target.to_string(), error),
-        };
-    let addresses = lookup_host(target.to_string())
-        .await
-        .map_err(|error| failed(error.into()))?;
-    let address = addresses
-        .into_iter()
-        .next()
-        .ok_or_else(|| failed("the name has no address".into()))?;
-    let any: SocketAddr = if address.is_ipv4() {
-        ([0; 4], 0).into()
-    } else {
-        ([0; 16], 0).into()
-    };
-    let endpoint = Endpoint::client(any).map_err(|error| failed(error.into()))?;
-    let client = client(&tls).map_err(failed)?;
-    let connecting = endpoint
-        .connect_with(client, address, &target.host)
-        .map_err(|error| failed(error.into()))?;
+    let failed = |error: BoxError| to_dial_error(target, error);
     let connection = CountedConnection {
-        connection: connecting.await.map_err(|error| failed(error.into()))?,
+        connection: handshake(target, &tls).await?,
         traffic,
     };
     let _lock = upgrade_lock.lock().await;
@@ -122,6 +101,52 @@ pub(super) async fn connect(
         receive,
         connection,
     })
+}
+
+/// Checks that a server of the cloud with a certificate of this CA (DER) speaks QUIC. A CloudHub then ends the connection, since this
+/// end shows no certificate.
+///
+/// # Errors
+/// The server is not reached, or belongs to another cloud.
+pub(crate) async fn check_quic(server: &Target, ca: &[u8]) -> Result<(), DialError> {
+    let failed = |error: BoxError| to_dial_error(server, error);
+    let verifier = enroll::verifier(ca).map_err(|error| failed(error.into()))?;
+    let tls = rustls::ClientConfig::builder()
+        .with_webpki_verifier(verifier)
+        .with_no_client_auth();
+    let connection = handshake(server, &tls).await?;
+    connection.close(VarInt::from_u32(0), b"checked");
+    Ok(())
+}
+
+/// Connects to the first address of the server.
+async fn handshake(target: &Target, tls: &rustls::ClientConfig) -> Result<Connection, DialError> {
+    let failed = |error: BoxError| to_dial_error(target, error);
+    let addresses = lookup_host(target.to_string())
+        .await
+        .map_err(|error| failed(error.into()))?;
+    let address = addresses
+        .into_iter()
+        .next()
+        .ok_or_else(|| failed("the name has no address".into()))?;
+    let any: SocketAddr = if address.is_ipv4() {
+        ([0; 4], 0).into()
+    } else {
+        ([0; 16], 0).into()
+    };
+    let endpoint = Endpoint::client(any).map_err(|error| failed(error.into()))?;
+    let client = client(tls).map_err(failed)?;
+    let connecting = endpoint
+        .connect_with(client, address, &target.host)
+        .map_err(|error| failed(error.into()))?;
+    connecting.await.map_err(|error| failed(error.into()))
+}
+
+fn to_dial_error(server: &Target, error: BoxError) -> DialError {
+    match CertificateFault::find(&*error) {
+        Some(fault) => DialError::Certificate(server.to_string(), fault, error),
+        None => DialError::Quic(server.to_string(), error),
+    }
 }
 
 /// The most bytes of a refusal that are shown.

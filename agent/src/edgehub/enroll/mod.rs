@@ -16,6 +16,7 @@ use rustls::ClientConfig;
 use tracing::{info, warn};
 use wire::enroll::{Csr, Token, validity_of};
 
+pub(crate) use self::bootstrap::ServerAnswer;
 use self::{bootstrap::Credential, files::Credentials};
 pub(super) use self::{bootstrap::verifier, renewal::Renewal};
 use super::Config;
@@ -204,6 +205,18 @@ pub(crate) async fn probe(config: &Config) -> Result<(NodeStatus, Vec<u8>), Enro
         }
     }
     Err(last)
+}
+
+/// Asks one of the cloud's HTTPS servers for its time, and checks whether its certificate is one of the cloud's CA (DER).
+///
+/// # Errors
+/// The server does not answer.
+pub(crate) async fn request_time(
+    config: &Config,
+    server: &HostPort,
+    ca: &[u8],
+) -> Result<ServerAnswer, EnrollError> {
+    bootstrap::request_time(config, server, ca).await
 }
 
 /// Checks that this node has a certificate, or a token to get one.

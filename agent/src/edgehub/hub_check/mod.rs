@@ -7,8 +7,11 @@ use std::{io, sync::Arc};
 
 use rustls::{AlertDescription, ClientConfig};
 use rustls_pki_types::ServerName;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio_rustls::TlsConnector;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{Config, dial::tcp, enroll};
 use crate::config::HostPort;
@@ -38,21 +41,8 @@ pub(crate) async fn check_hub(config: &Config, ca: &[u8]) -> Result<(), HubCheck
     let Some(server) = config.servers.first() else {
         return Ok(());
     };
-    let unreachable = |error| HubCheckError::Unreachable(server.clone(), error);
-    let verifier = enroll::verifier(ca).map_err(|error| unreachable(io::Error::other(error)))?;
-    let name = ServerName::try_from(server.host.clone())
-        .map_err(|error| unreachable(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-    let tcp = tcp::connect(server, &config.proxy)
-        .await
-        .map_err(unreachable)?;
-    let tls = ClientConfig::builder()
-        .with_webpki_verifier(verifier)
-        .with_no_client_auth();
-    // before TLS 1.3, the refusal ends the handshake
-    let mut stream = match TlsConnector::from(Arc::new(tls)).connect(name, tcp).await {
-        Ok(stream) => stream,
-        Err(error) if is_refusal(&error) => return Ok(()),
-        Err(error) => return Err(HubCheckError::OtherServer(server.clone(), error)),
+    let Some(mut stream) = connect(config, server, ca).await? else {
+        return Ok(());
     };
     let request = format!(
         "GET /{}/{}/events HTTP/1.1\r\nHost: {server}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -71,6 +61,42 @@ pub(crate) async fn check_hub(config: &Config, ca: &[u8]) -> Result<(), HubCheck
         server.clone(),
         wire::text::printable(text.lines().next().unwrap_or_default()),
     ))
+}
+
+/// Checks that a server of the cloud speaks TLS with a certificate of this CA.
+///
+/// # Errors
+/// The server is not reached, or belongs to another cloud.
+pub(crate) async fn check_tls(
+    config: &Config,
+    server: &HostPort,
+    ca: &[u8],
+) -> Result<(), HubCheckError> {
+    connect(config, server, ca).await.map(drop)
+}
+
+/// Connects without a certificate of this node; `None` if the server ended the handshake because of that.
+async fn connect(
+    config: &Config,
+    server: &HostPort,
+    ca: &[u8],
+) -> Result<Option<TlsStream<TcpStream>>, HubCheckError> {
+    let unreachable = |error| HubCheckError::Unreachable(server.clone(), error);
+    let verifier = enroll::verifier(ca).map_err(|error| unreachable(io::Error::other(error)))?;
+    let name = ServerName::try_from(server.host.clone())
+        .map_err(|error| unreachable(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+    let tcp = tcp::connect(server, &config.proxy)
+        .await
+        .map_err(unreachable)?;
+    let tls = ClientConfig::builder()
+        .with_webpki_verifier(verifier)
+        .with_no_client_auth();
+    // before TLS 1.3, the refusal ends the handshake
+    match TlsConnector::from(Arc::new(tls)).connect(name, tcp).await {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error) if is_refusal(&error) => Ok(None),
+        Err(error) => Err(HubCheckError::OtherServer(server.clone(), error)),
+    }
 }
 
 /// Reports whether the server ended the handshake because no certificate was presented.

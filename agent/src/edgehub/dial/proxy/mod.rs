@@ -81,6 +81,12 @@ impl Proxy {
         })
     }
 
+    /// Returns the address of the proxy for a server; `None` for a direct connection.
+    pub(crate) fn address_for(&self, host: &str, port: u16) -> Option<&str> {
+        let endpoint = self.for_server(host, port)?;
+        Some(&endpoint.address)
+    }
+
     /// Returns the proxy for a server; `None` for a direct connection. This machine is always reached directly.
     pub(super) fn for_server(&self, host: &str, port: u16) -> Option<&ProxyEndpoint> {
         let host = host.trim_end_matches('.').to_ascii_lowercase();

@@ -1,11 +1,16 @@
 //! The two HTTPS requests of enrolment: the CA (authenticated by the token's hash), then the certificate. A renewal is only the
 //! second.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use bytes::Bytes;
+use http::response;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Request, StatusCode};
+use hyper::Request;
 use hyper_util::rt::TokioIo;
 use rustls::{
     ClientConfig, RootCertStore,
@@ -273,9 +278,10 @@ async fn send(
         .header(http::header::HOST, target.server.to_string())
         .body(Full::new(body))
         .map_err(|error| EnrollError::Url(error.to_string()))?;
-    let (status, bytes) = send_request(stream, request)
+    let (head, bytes) = send_request(stream, request)
         .await
         .map_err(|error| target.connection_error(error))?;
+    let status = head.status;
     if status.is_success() {
         return Ok(bytes.to_vec());
     }
@@ -287,13 +293,77 @@ async fn send(
     })
 }
 
+/// The answer of a server of the cloud.
+#[derive(Debug)]
+pub(crate) struct ServerAnswer {
+    /// The server's time, if its certificate was valid at that time.
+    pub(crate) date: Option<SystemTime>,
+    /// Whether the server's certificate is one of the cloud, valid by this machine's clock.
+    pub(crate) verified: Result<(), EnrollError>,
+}
+
+/// Requests the CA certificate, which anybody may read, for the time in the answer's header. The server's certificate is verified
+/// afterwards: by the clock of this machine, and by that of the server, since either may be wrong. Nothing secret is sent.
+pub(super) async fn request_time(
+    config: &Config,
+    server: &HostPort,
+    ca: &[u8],
+) -> Result<ServerAnswer, EnrollError> {
+    let target = Endpoint::new(config, server, CA_PATH)?;
+    let deferred = deferred::DeferredVerifier::new();
+    let tls = ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(deferred.clone())
+        .with_no_client_auth();
+    let tcp = tcp::connect(server, &config.proxy)
+        .await
+        .map_err(|error| target.connection_error(error))?;
+    let stream = TlsConnector::from(Arc::new(tls))
+        .connect(target.host.clone(), tcp)
+        .await
+        .map_err(|error| target.connection_error(error))?;
+    let request = Request::get(CA_PATH)
+        .header(http::header::HOST, server.to_string())
+        .body(Full::new(Bytes::new()))
+        .map_err(|error| EnrollError::Url(error.to_string()))?;
+    let (head, _) = send_request(stream, request)
+        .await
+        .map_err(|error| target.connection_error(error))?;
+    let Some(shown) = deferred.presented_certificates() else {
+        return Err(target.connection_error("it showed no certificate"));
+    };
+    let verifier = verifier(ca)?;
+    let verify = |time: UnixTime| {
+        verifier.verify_server_cert(&shown.leaf, &shown.intermediates, &target.host, &[], time)
+    };
+    let date = head.headers.get(http::header::DATE);
+    let date = date.and_then(|date| parse_http_date(date.to_str().ok()?));
+    let is_valid_at = |date: &SystemTime| {
+        let since = date.duration_since(SystemTime::UNIX_EPOCH);
+        since.is_ok_and(|since| verify(UnixTime::since_unix_epoch(since)).is_ok())
+    };
+    let verified = verify(UnixTime::now())
+        .map(drop)
+        .map_err(|error| verification_error(&target.url, &server.host, &shown.leaf, error));
+    Ok(ServerAnswer {
+        date: date.filter(is_valid_at),
+        verified,
+    })
+}
+
+/// Parses the date of HTTP (RFC 9110, section 5.6.7), which is always in UTC.
+fn parse_http_date(text: &str) -> Option<SystemTime> {
+    let time = jiff::fmt::rfc2822::parse(text).ok()?;
+    Some(time.timestamp().into())
+}
+
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Sends one request and reads the whole answer.
 async fn send_request<S>(
     stream: S,
     request: Request<Full<Bytes>>,
-) -> Result<(StatusCode, Bytes), BoxError>
+) -> Result<(response::Parts, Bytes), BoxError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -301,12 +371,12 @@ where
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let asked = async {
         let answer = sender.send_request(request).await?;
-        let status = answer.status();
-        let bytes = Limited::new(answer.into_body(), MAX_ANSWER_BYTES)
+        let (head, body) = answer.into_parts();
+        let bytes = Limited::new(body, MAX_ANSWER_BYTES)
             .collect()
             .await?
             .to_bytes();
-        Ok::<_, BoxError>((status, bytes))
+        Ok::<_, BoxError>((head, bytes))
     };
     tokio::pin!(asked, connection);
     let ended = tokio::select! {

@@ -10,6 +10,8 @@ use std::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf};
 use wire::enroll::Ca;
 
+use hyper::StatusCode;
+
 use super::*;
 
 /// A connection that ends without notice, as TLS without a `close_notify`.
@@ -65,7 +67,9 @@ async fn answer_to(text: &str) -> Result<(StatusCode, Bytes), String> {
         .unwrap();
     let answer = send_request(CutOff(client), request).await;
     serve.await.unwrap();
-    answer.map_err(|error| error.to_string())
+    answer
+        .map(|(head, bytes)| (head.status, bytes))
+        .map_err(|error| error.to_string())
 }
 
 #[tokio::test]

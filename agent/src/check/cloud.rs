@@ -1,0 +1,52 @@
+//! Check `cloud`: the cloud's HTTPS servers, which issue certificates; before joining, the join token too.
+
+use wire::text::with_causes;
+
+use super::{
+    cloud_answer::CloudAnswer,
+    inputs::Inputs,
+    report::{CheckResult, Finding},
+};
+
+pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
+    if let Some(join) = inputs.join {
+        return inputs.token_answer(join).await.0.clone().into();
+    }
+    let answers = inputs.cloud_answers().await;
+    let none = CheckResult::NotApplicable("no HTTPS server is configured".into());
+    any_of(answers.iter().map(judge).collect(), none)
+}
+
+/// Combines the results of several servers of which the agent uses the first that works: the others only warn.
+pub(crate) fn any_of(parts: Vec<CheckResult>, none: CheckResult) -> Finding {
+    let works = |part: &CheckResult| matches!(part, CheckResult::Passed(_));
+    let has_working = parts.iter().any(works);
+    let soften = |part| match part {
+        CheckResult::Failed { what, cure } if has_working => CheckResult::Warning { what, cure },
+        part => part,
+    };
+    Finding::combine(parts.into_iter().map(soften).collect(), none)
+}
+
+fn judge(answer: &CloudAnswer) -> CheckResult {
+    let server = &answer.server;
+    match &answer.answer {
+        Ok(found) => match &found.verified {
+            Ok(()) => CheckResult::Passed(format!(
+                "https://{server} responds with a certificate of this cloud"
+            )),
+            Err(error) => CheckResult::bad(
+                with_causes(error),
+                "if the cloud was reinstalled, run `edge-agent reset` and join again; if the check clock fails, set the clock first",
+            ),
+        },
+        Err(why) => CheckResult::bad(
+            format!("https://{server} is not reached: {why}"),
+            format!(
+                "check that the cloud runs and is reachable from other machines (cloudsim up --address 0.0.0.0), that firewalls allow \
+                 TCP port {}, and that modules.edgeHub.httpServer names it; without it, certificates are not renewed",
+                server.port
+            ),
+        ),
+    }
+}

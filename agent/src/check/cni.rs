@@ -1,0 +1,185 @@
+//! Check `cni`: the configuration of the pod network, and its plugins.
+//!
+//! Source: the CNI specification 1.1 and libcni, which uses the first file by name.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use edged::CniDirectories;
+use limits::read_regular_text;
+use serde_json::Value;
+
+use super::{
+    inputs::Inputs,
+    report::{CheckResult, Finding},
+};
+
+/// The largest configuration that is read, bytes.
+const MAX_BYTES: u64 = 1024 * 1024;
+/// The endings of configurations.
+const ENDINGS: [&str; 3] = ["conf", "conflist", "json"];
+/// The cure of a missing network.
+const INSTALL: &str = "install a CNI plugin and its configuration (Debian: apt-get install containernetworking-plugins)";
+
+pub(crate) fn check(inputs: &Inputs<'_>) -> Finding {
+    if inputs.machine.is_simulated() {
+        let why = "the simulated runtime has its own network";
+        return CheckResult::NotApplicable(why.into()).into();
+    }
+    let reported = inputs
+        .machine
+        .answering()
+        .find_map(|(_, found)| found.cni.clone());
+    judge(&reported.unwrap_or_else(|| CniDirectories {
+        config: "/etc/cni/net.d".into(),
+        plugins: vec!["/opt/cni/bin".into(), "/usr/lib/cni".into()],
+    }))
+}
+
+fn judge(directories: &CniDirectories) -> Finding {
+    let folder = directories.config.display();
+    let Some(file) = first_configuration(&directories.config) else {
+        return CheckResult::warning(
+            format!("no network configuration in {folder}: only pods with hostNetwork start"),
+            INSTALL,
+        )
+        .into();
+    };
+    let name = file.display();
+    let plugins = match plugins(&file) {
+        Ok(plugins) => plugins,
+        Err(why) => {
+            let cure = format!("correct or remove {name}; the runtime uses the first file by name");
+            return CheckResult::bad(format!("{name}: {why}"), cure).into();
+        }
+    };
+    let parts = plugins
+        .iter()
+        .map(|plugin| judge_plugin(plugin, &name.to_string(), &directories.plugins))
+        .collect();
+    let none = CheckResult::bad(format!("{name} has no plugins"), INSTALL);
+    let mut finding = Finding::combine(parts, none);
+    if matches!(finding.result, CheckResult::Passed(_)) {
+        finding.result = CheckResult::Passed(format!("{name}: {}", plugins.join(", ")));
+    }
+    finding
+}
+
+fn judge_plugin(plugin: &str, file: &str, directories: &[PathBuf]) -> CheckResult {
+    let is_program = |path: PathBuf| {
+        fs::metadata(path)
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    let is_name = !plugin.is_empty() && !plugin.contains('/');
+    if is_name && directories.iter().any(|one| is_program(one.join(plugin))) {
+        return CheckResult::Passed(format!("plugin {plugin} is installed"));
+    }
+    let all: Vec<String> = directories
+        .iter()
+        .map(|one| one.display().to_string())
+        .collect();
+    CheckResult::bad(
+        format!(
+            "{file} uses the plugin {plugin}, which is not in {}: pods without hostNetwork do not start",
+            all.join(", ")
+        ),
+        "install the plugin there (Debian: apt-get install containernetworking-plugins)",
+    )
+}
+
+/// Returns the configuration that runtimes use.
+fn first_configuration(directory: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(directory).ok()?.flatten();
+    let is_configuration = |path: &PathBuf| {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        ending.is_some_and(|ending| ENDINGS.contains(&ending))
+    };
+    entries
+        .map(|entry| entry.path())
+        .filter(is_configuration)
+        .min()
+}
+
+/// Returns the plugins that a configuration uses.
+fn plugins(file: &Path) -> Result<Vec<String>, String> {
+    let text = read_regular_text(file, MAX_BYTES).map_err(|error| error.to_string())?;
+    let document: Value =
+        serde_json::from_str(&text).map_err(|error| format!("invalid JSON: {error}"))?;
+    let of = |one: &Value| one.get("type").and_then(Value::as_str).map(str::to_owned);
+    let names = match document.get("plugins").and_then(Value::as_array) {
+        Some(list) => list.iter().map(of).collect(),
+        None => Some(vec![of(&document).unwrap_or_default()]),
+    };
+    names
+        .filter(|names: &Vec<String>| names.iter().all(|name| !name.is_empty()))
+        .ok_or_else(|| "a plugin has no type".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configuration_and_plugins_are_judged_as_runtimes_use_them() {
+        let list = r#"{"cniVersion": "1.0.0", "name": "x", "plugins": [{"type": "bridge"}, {"type": "portmap"}]}"#;
+        let one = r#"{"cniVersion": "1.0.0", "name": "x", "type": "bridge"}"#;
+        for (files, plugins, expected) in [
+            (
+                vec![("10-x.conflist", list)],
+                vec!["bridge", "portmap"],
+                "bridge, portmap",
+            ),
+            (vec![("10-x.conf", one)], vec!["bridge"], "bridge"),
+            (
+                vec![("10-x.conflist", list)],
+                vec!["bridge"],
+                "uses the plugin portmap",
+            ),
+            (vec![("10-x.conflist", "{")], vec!["bridge"], "invalid JSON"),
+            (
+                vec![("10-x.conflist", "{}")],
+                vec!["bridge"],
+                "a plugin has no type",
+            ),
+            (
+                vec![("10-x.conflist", r#"{"plugins": []}"#)],
+                vec![],
+                "has no plugins",
+            ),
+            (
+                vec![("05-x.conf", "{"), ("10-x.conf", one)],
+                vec!["bridge"],
+                "05-x.conf",
+            ),
+            (
+                vec![("README", "no configuration")],
+                vec!["bridge"],
+                "no network configuration",
+            ),
+            (vec![], vec!["bridge"], "no network configuration"),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let (config, bin) = (directory.path().join("net.d"), directory.path().join("bin"));
+            fs::create_dir(&config).unwrap();
+            fs::create_dir(&bin).unwrap();
+            for (name, text) in &files {
+                fs::write(config.join(name), text).unwrap();
+            }
+            for plugin in plugins {
+                fs::write(bin.join(plugin), "").unwrap();
+                fs::set_permissions(bin.join(plugin), fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            let found = judge(&CniDirectories {
+                config,
+                plugins: vec![bin],
+            });
+            let (what, cure) = found.result.texts();
+            assert!(what.contains(expected), "{files:?}: {what}");
+            let is_good = matches!(found.result, CheckResult::Passed(_));
+            assert_ne!(is_good, cure.is_some(), "{files:?}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Check `config`: the configuration is valid, and each of its settings has an effect.
+
+use std::error::Error as _;
+
+use wire::text::count;
+
+use super::{
+    inputs::Inputs,
+    report::{CheckResult, Finding},
+};
+use crate::{
+    cli::Stage,
+    config::{self, Warning},
+};
+
+pub(crate) fn check(inputs: &Inputs<'_>) -> Finding {
+    if inputs.stage != Stage::Node {
+        let what = format!(
+            "{} does not exist: this machine has not joined a cloud; checked with default settings",
+            inputs.path.display()
+        );
+        return CheckResult::Remark(what).into();
+    }
+    match inputs.loaded {
+        Ok(warnings) => judge(&inputs.path.display().to_string(), warnings),
+        Err(error) => invalid(error),
+    }
+}
+
+fn judge(path: &str, warnings: &[Warning]) -> Finding {
+    let is_unused = |warning: &&Warning| matches!(warning, Warning::NotUsed { .. });
+    let unused = warnings.iter().filter(is_unused).count();
+    let wrong: Vec<String> = warnings
+        .iter()
+        .filter(|warning| !is_unused(warning))
+        .map(ToString::to_string)
+        .collect();
+    let details = warnings.iter().map(ToString::to_string).collect();
+    let result = if !wrong.is_empty() {
+        CheckResult::warning(
+            format!("{path}: {}", wrong.join("; ")),
+            "correct or remove these settings; `edge-agent --defaultconfig` prints all of them",
+        )
+    } else if unused > 0 {
+        CheckResult::Remark(format!(
+            "{path} is valid; {} of EdgeCore not used by this agent",
+            count(unused, "setting")
+        ))
+    } else {
+        CheckResult::Passed(format!("{path} is valid"))
+    };
+    Finding { result, details }
+}
+
+fn invalid(error: &config::Error) -> Finding {
+    let mut what = error.to_string();
+    if let Some(source) = error.source() {
+        what = format!("{what}: {source}");
+    }
+    let (what, cure) = match error {
+        config::Error::Invalid { path, errors } => {
+            let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            (
+                format!("{}: {}", path.display(), all.join("; ")),
+                "correct these settings and restart the agent",
+            )
+        }
+        config::Error::Read { .. } => (what, "run this command as root"),
+        _ => (
+            what,
+            "correct the file; `edge-agent --minconfig` prints a valid one",
+        ),
+    };
+    CheckResult::bad(what, cure).into()
+}

@@ -1,0 +1,93 @@
+//! Check `database`: the database is intact and can be written.
+
+use std::{fs::OpenOptions, io, path::Path};
+
+use objectstore::{Health, Inspection};
+use wire::text::{count, with_causes};
+
+use super::{
+    inputs::Inputs,
+    report::{CheckResult, Finding},
+};
+use crate::app;
+
+/// The most faults that are named.
+const MAX_NAMED: usize = 3;
+
+pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
+    let path = app::database(inputs.config);
+    if !path.exists() {
+        let what = format!(
+            "{} does not exist: the agent has not run yet",
+            path.display()
+        );
+        return CheckResult::Remark(what).into();
+    }
+    let seal = match app::seal(inputs.config) {
+        Ok(seal) => seal,
+        Err(error) => {
+            let cure = "correct database.keyFile or database.keyring in edgecore.yaml";
+            return CheckResult::bad(with_causes(&error), cure).into();
+        }
+    };
+    let health = async { Inspection::open(&path, seal).await?.check().await };
+    let mut parts = vec![match health.await {
+        Ok(health) => judge(&path, &health),
+        Err(error) => CheckResult::bad(
+            with_causes(&error),
+            "run this command as root; a file that is no database is renamed by the agent at its next start",
+        ),
+    }];
+    // the agent would report errors of its own writes
+    if inputs.agent().is_none() {
+        parts.push(judge_write(
+            &path,
+            OpenOptions::new().append(true).open(&path).map(drop),
+        ));
+    }
+    let none = CheckResult::NotApplicable("no database".into());
+    Finding::combine(parts, none)
+}
+
+fn judge(path: &Path, health: &Health) -> CheckResult {
+    let place = path.display();
+    if health.locked > 0 {
+        return CheckResult::bad(
+            format!(
+                "{place}: {} of {} encrypted objects cannot be decrypted",
+                health.locked, health.sealed
+            ),
+            "name the key file or keyring with their key in database.keyFile or database.keyring",
+        );
+    }
+    if !health.faults.is_empty() {
+        let some: Vec<&str> = health
+            .faults
+            .iter()
+            .take(MAX_NAMED)
+            .map(String::as_str)
+            .collect();
+        return CheckResult::bad(
+            format!("{place} is damaged: {}", some.join("; ")),
+            "restart the agent with the cloud connected: it renames the file and gets the objects from the cloud again",
+        );
+    }
+    if !health.damaged.is_empty() {
+        return CheckResult::warning(
+            format!("{place}: {} damaged", count(health.damaged.len(), "object")),
+            "the agent requests these objects from the cloud again; `edge-agent db check` lists them",
+        );
+    }
+    let objects = count(health.objects, "object");
+    CheckResult::Passed(format!("{place}: {objects}, {} KiB", health.bytes >> 10))
+}
+
+fn judge_write(path: &Path, opened: io::Result<()>) -> CheckResult {
+    match opened {
+        Ok(()) => CheckResult::Passed("writable".to_owned()),
+        Err(error) => CheckResult::bad(
+            format!("cannot write {}: {error}", path.display()),
+            "run this command as root; check owner, mode and mount of the file",
+        ),
+    }
+}

@@ -1,0 +1,198 @@
+//! Check `disk`: free space and inodes of the directories of state, images and logs.
+
+use std::path::{Path, PathBuf};
+
+use nix::sys::statvfs::{FsFlags, statvfs};
+
+use super::{
+    inputs::Inputs,
+    report::{CheckResult, Finding},
+};
+
+/// The free space in percent below which the check warns, and below which it fails.
+const SPACE_PERCENT: [u64; 2] = [10, 1];
+/// The same for inodes.
+const INODES_PERCENT: [u64; 2] = [5, 1];
+
+/// The state of a file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct FileSystem {
+    bytes: u64,
+    free_bytes: u64,
+    /// 0 if the file system has no fixed number.
+    inodes: u64,
+    free_inodes: u64,
+    is_read_only: bool,
+}
+
+pub(crate) fn check(inputs: &Inputs<'_>) -> Finding {
+    let none = CheckResult::NotApplicable("no directory".into());
+    Finding::combine(
+        directories(inputs)
+            .into_iter()
+            .map(|(purpose, path)| match measure(&path) {
+                Ok(found) => judge(purpose, &path, found),
+                Err(error) => CheckResult::Remark(format!(
+                    "cannot read the free space of {}: {error}",
+                    path.display()
+                )),
+            })
+            .collect(),
+        none,
+    )
+}
+
+/// Returns the directories, each with what is stored there.
+fn directories(inputs: &Inputs<'_>) -> Vec<(&'static str, PathBuf)> {
+    let config = inputs.config;
+    let mut all = vec![
+        ("database", config.database.parent().map(Path::to_owned)),
+        ("volumes", Some(config.edged.root_dir.clone())),
+        ("logs", Some(config.edged.pod_logs_dir.clone())),
+    ];
+    let images = inputs
+        .machine
+        .answering()
+        .find_map(|(_, found)| found.images.clone());
+    all.push(("images", images.filter(|_| !inputs.machine.is_simulated())));
+    all.into_iter()
+        .filter_map(|(purpose, path)| Some((purpose, nearest_directory(&path?)?)))
+        .collect()
+}
+
+/// Returns the directory, or the one in which it will be created.
+pub(crate) fn nearest_directory(path: &Path) -> Option<PathBuf> {
+    path.ancestors()
+        .find(|one| one.is_dir())
+        .map(Path::to_owned)
+}
+
+fn measure(path: &Path) -> nix::Result<FileSystem> {
+    let found = statvfs(path)?;
+    Ok(FileSystem {
+        bytes: u64::from(found.blocks()) * u64::from(found.fragment_size()),
+        free_bytes: u64::from(found.blocks_available()) * u64::from(found.fragment_size()),
+        inodes: u64::from(found.files()),
+        free_inodes: u64::from(found.files_available()),
+        is_read_only: found.flags().contains(FsFlags::ST_RDONLY),
+    })
+}
+
+fn judge(purpose: &str, path: &Path, found: FileSystem) -> CheckResult {
+    let place = format!("{purpose} ({})", path.display());
+    if found.is_read_only {
+        return CheckResult::bad(
+            format!("{place} is on a read-only file system"),
+            "mount it for writing; `dmesg` shows whether the kernel made it read-only after an error",
+        );
+    }
+    let percent = |free: u64, all: u64| free.saturating_mul(100).checked_div(all);
+    let free = format!("{} MiB free", found.free_bytes >> 20);
+    let mut worst = CheckResult::Passed(format!("{place}: {free}"));
+    for (what, share, [warn, fail], cure) in [
+        (
+            free.clone(),
+            percent(found.free_bytes, found.bytes),
+            SPACE_PERCENT,
+            "free disk space: remove unused images (crictl rmi --prune) and old logs",
+        ),
+        (
+            format!("{} inodes free", found.free_inodes),
+            percent(found.free_inodes, found.inodes),
+            INODES_PERCENT,
+            "remove small files that are not needed; `du --inodes -x -d 2 /` finds them",
+        ),
+    ] {
+        let Some(share) = share else { continue };
+        let what = format!("{place}: only {what}, {share} %");
+        if share < fail {
+            return CheckResult::bad(what, cure);
+        }
+        if share < warn && matches!(worst, CheckResult::Passed(_)) {
+            worst = CheckResult::warning(what, cure);
+        }
+    }
+    worst
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_space_or_few_inodes_are_reported() {
+        let good = FileSystem {
+            bytes: 100 << 30,
+            free_bytes: 50 << 30,
+            inodes: 1_000_000,
+            free_inodes: 900_000,
+            is_read_only: false,
+        };
+        let none = FileSystem::default();
+        for (found, expected) in [
+            (good, "ok"),
+            (
+                FileSystem {
+                    inodes: 0,
+                    free_inodes: 0,
+                    ..good
+                },
+                "ok",
+            ),
+            (none, "ok"),
+            (
+                FileSystem {
+                    free_bytes: 9 << 30,
+                    ..good
+                },
+                "warning free disk space",
+            ),
+            (
+                FileSystem {
+                    free_bytes: 900 << 20,
+                    ..good
+                },
+                "error free disk space",
+            ),
+            (
+                FileSystem {
+                    free_inodes: 40_000,
+                    ..good
+                },
+                "warning remove small files",
+            ),
+            (
+                FileSystem {
+                    free_inodes: 0,
+                    ..good
+                },
+                "error remove small files",
+            ),
+            (
+                FileSystem {
+                    is_read_only: true,
+                    ..good
+                },
+                "error mount it",
+            ),
+        ] {
+            let result = judge("database", Path::new("/x"), found);
+            let text = match &result {
+                CheckResult::Passed(_) => "ok".to_owned(),
+                CheckResult::Warning { cure, .. } => format!("warning {cure}"),
+                CheckResult::Failed { cure, .. } => format!("error {cure}"),
+                other => panic!("{other:?}"),
+            };
+            assert!(text.starts_with(expected), "{found:?}: {result:?}");
+            assert!(result.texts().0.contains("(/x)"), "{result:?}");
+        }
+    }
+
+    #[test]
+    fn missing_directory_is_measured_where_it_will_be_created() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("a/b");
+        assert_eq!(nearest_directory(&missing).unwrap(), directory.path());
+        assert!(measure(directory.path()).unwrap().bytes > 0);
+    }
+}

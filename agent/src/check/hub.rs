@@ -1,0 +1,92 @@
+//! Check `hub`: CloudHub's WebSocket servers.
+
+use futures::future::join_all;
+use tokio::time::timeout;
+
+use super::{
+    cloud::any_of,
+    cloud_answer::{SERVER_TIMEOUT, read_ca},
+    inputs::Inputs,
+    report::{CheckResult, Finding},
+};
+use crate::{
+    app,
+    config::{HostPort, Transport},
+    edgehub::{self, HubCheckError},
+};
+
+pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
+    if let Some(join) = inputs.join {
+        let (_, ca) = inputs.token_answer(join).await;
+        return server(inputs, &join.cloud, ca.as_deref()).await.into();
+    }
+    let hub = &inputs.config.edge_hub;
+    if hub.transport != Transport::WebSocket {
+        let why = "modules.edgeHub.websocket is disabled";
+        return CheckResult::NotApplicable(why.into()).into();
+    }
+    let ca = read_ca(&hub.tls.ca).ok();
+    let asked = hub
+        .servers
+        .iter()
+        .map(|one| server(inputs, one, ca.as_deref()));
+    let none = CheckResult::NotApplicable("no server is configured".into());
+    any_of(join_all(asked).await, none)
+}
+
+/// Checks a server. Without the CA, because the HTTPS server was not reached, only that something listens.
+pub(crate) async fn server(
+    inputs: &Inputs<'_>,
+    server: &HostPort,
+    ca: Option<&[u8]>,
+) -> CheckResult {
+    let config = match app::hub_config(inputs.config) {
+        Ok(config) => edgehub::Config {
+            servers: vec![server.clone()],
+            ..config
+        },
+        Err(error) => {
+            return CheckResult::bad(error.to_string(), "correct HTTPS_PROXY in the environment");
+        }
+    };
+    let asked = async {
+        match ca {
+            Some(ca) => edgehub::check_hub(&config, ca).await,
+            None => match edgehub::connect_tcp(server, &config.proxy).await {
+                Ok(_) => Ok(()),
+                Err(error) => Err(HubCheckError::Unreachable(server.clone(), error)),
+            },
+        }
+    };
+    let (port, is_joining) = (server.port, inputs.join.is_some());
+    let failed = match timeout(SERVER_TIMEOUT, asked).await {
+        Ok(Ok(())) if ca.is_some() => {
+            return CheckResult::Passed(format!("CloudHub answers at {server}"));
+        }
+        Ok(Ok(())) => return CheckResult::Remark(format!("a server listens at {server}")),
+        Ok(Err(error @ (HubCheckError::OtherService(..) | HubCheckError::OtherServer(..)))) => {
+            let cure = match is_joining {
+                true => {
+                    "use the port of CloudHub's WebSocket server, for example --cloud HOST:10000"
+                }
+                false => {
+                    "set modules.edgeHub.websocket.server to CloudHub's WebSocket server (port 10000); if the cloud was reinstalled, \
+                     run `edge-agent reset` and join again"
+                }
+            };
+            return CheckResult::bad(error.to_string(), cure);
+        }
+        Ok(Err(HubCheckError::Unreachable(_, error))) => error.to_string(),
+        Err(_) => format!("no answer within {} s", SERVER_TIMEOUT.as_secs()),
+    };
+    let other = match is_joining {
+        true => format!("give it as --cloud {}:PORT", server.host),
+        false => "set it in modules.edgeHub.websocket.server".to_owned(),
+    };
+    CheckResult::bad(
+        format!("CloudHub is not reached at {server}: {failed}"),
+        format!(
+            "open TCP port {port} of the cloud in firewalls; if CloudHub has another port (cloudsim up --ws-port), {other}"
+        ),
+    )
+}

@@ -1,0 +1,68 @@
+//! Check `processes`: programs with the same task.
+
+use std::path::Path;
+
+use super::{inputs::Inputs, report::CheckResult};
+use crate::environment;
+
+/// Checks that no programs with the same task run.
+pub(crate) fn check(inputs: &Inputs<'_>) -> CheckResult {
+    // a second agent on one machine has its own folder
+    let mut names = if inputs.paths.is_system_wide() {
+        vec!["edge-agent", "edgecore"]
+    } else {
+        Vec::new()
+    };
+    let is_kubelet_allowed = environment::is_check_disabled(|name| std::env::var(name).ok())
+        || inputs.is_node() && inputs.config.meta_manager.meta_server.is_some();
+    if !is_kubelet_allowed {
+        names.push(environment::KUBELET);
+    }
+    let own = inputs.agent().and_then(|holder| holder.process);
+    let proc = Path::new("/proc");
+    let mut found = environment::processes(proc, &names);
+    if inputs.is_node() {
+        found.retain(|(name, process)| {
+            Some(*process) != own && (name != "edge-agent" || is_agent(proc, *process))
+        });
+    }
+    if found.is_empty() {
+        return CheckResult::Passed("no kubelet and no other edge node is running".into());
+    }
+    let list: Vec<String> = found
+        .iter()
+        .map(|(name, pid)| format!("{name} (process {pid})"))
+        .collect();
+    let what = format!("{} is running", list.join(", "));
+    if inputs.is_node() && found.iter().all(|(name, _)| name == "edge-agent") {
+        let cure = "stop it, unless it has its own --root, ports, database and container runtime";
+        return CheckResult::warning(format!("another {what}"), cure);
+    }
+    let cure = match found.first().map(|(name, _)| name.as_str()) {
+        Some("kubelet") => {
+            "a machine can be a node of one cluster: `kubeadm reset` removes the kubelet; CHECK_EDGECORE_ENVIRONMENT=false allows both"
+        }
+        Some("edgecore") => {
+            "`keadm reset edge` removes EdgeCore; to take over from it, stop it and run edge-agent without joining"
+        }
+        _ => {
+            "`edge-agent reset` removes it; for a second agent, use --root, --name, --read-only-port, --mqtt-port, and \
+             --runtime-endpoint with another runtime"
+        }
+    };
+    CheckResult::bad(what, cure)
+}
+
+/// Reports whether this edge-agent runs a node: commands have another first argument than an option.
+fn is_agent(proc: &Path, process: u32) -> bool {
+    /// The most bytes of a command line that are read.
+    const MAX_BYTES: u64 = 64 * 1024;
+    let file = proc.join(process.to_string()).join("cmdline");
+    let Ok(line) = limits::read_regular_file(&file, MAX_BYTES) else {
+        return true;
+    };
+    let mut arguments = line.split(|byte| *byte == 0).skip(1);
+    arguments
+        .next()
+        .is_none_or(|first| first.is_empty() || first.starts_with(b"-") || first == b"join")
+}

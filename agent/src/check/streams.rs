@@ -1,0 +1,68 @@
+//! Check `streams`: the cloud's stream server.
+
+use tokio::time::timeout;
+
+use super::{
+    cloud_answer::{SERVER_TIMEOUT, read_ca},
+    inputs::Inputs,
+    machine::STREAM_PORT,
+    report::CheckResult,
+};
+use crate::{
+    app,
+    cli::Join,
+    edgehub::{self, HubCheckError},
+};
+
+pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
+    if let Some(join) = inputs.join {
+        return before_join(inputs, join);
+    }
+    let Some(stream) = &inputs.config.edge_stream else {
+        let why = "modules.edgeStream is disabled: logs, exec and port-forward do not work";
+        return CheckResult::NotApplicable(why.into());
+    };
+    let server = &stream.endpoint.server;
+    let cure = format!(
+        "open TCP port {} of the cloud in firewalls, and check modules.edgeStream.server; until then, logs, exec and port-forward do \
+         not work",
+        server.port
+    );
+    let ca = match read_ca(&stream.tls.ca) {
+        Ok(ca) => ca,
+        Err(why) => return CheckResult::Skipped(why),
+    };
+    let hub = match app::hub_config(inputs.config) {
+        Ok(hub) => hub,
+        Err(error) => return CheckResult::Skipped(error.to_string()),
+    };
+    match timeout(SERVER_TIMEOUT, edgehub::check_tls(&hub, server, &ca)).await {
+        Ok(Ok(())) => CheckResult::Passed(format!("the stream server answers at {server}")),
+        Ok(Err(HubCheckError::Unreachable(_, error))) => CheckResult::bad(
+            format!("the stream server is not reached at {server}: {error}"),
+            cure,
+        ),
+        Ok(Err(error)) => CheckResult::bad(error.to_string(), cure),
+        Err(_) => CheckResult::bad(
+            format!(
+                "no answer of {server} within {} s",
+                SERVER_TIMEOUT.as_secs()
+            ),
+            cure,
+        ),
+    }
+}
+
+fn before_join(inputs: &Inputs<'_>, join: &Join) -> CheckResult {
+    match inputs.machine.tunnel_port {
+        Some(port) => CheckResult::Passed(format!(
+            "logs, exec and port-forward use {}:{port}",
+            join.cloud.host
+        )),
+        None => CheckResult::Remark(format!(
+            "no stream server at {}:{STREAM_PORT}: logs, exec and port-forward will not work; if the cloud's stream server has another \
+             port, use --tunnel-port",
+            join.cloud.host
+        )),
+    }
+}
