@@ -23,3 +23,4 @@ mod rules;
 mod scrape;
 mod simulated_streams;
 mod two;
+mod why;

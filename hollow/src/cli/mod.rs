@@ -26,6 +26,7 @@ pub use self::{
     node::NodeCommand,
     properties::{NodeProperties, NodeTaint},
     rules::RulesCommand,
+    why::{ExplainedKind, ExplainedObject},
 };
 
 mod access;
@@ -41,6 +42,7 @@ mod node;
 mod properties;
 mod rules;
 mod tips;
+mod why;
 
 use self::host::{host, listen_address};
 
@@ -77,6 +79,9 @@ Examples:
 
   Free the name of a node for another machine:
     cloudsim node reset edge-1
+
+  Find out why a pod does not run:
+    cloudsim why pod/hello
 
   List devices, and set a property's desired value:
     cloudsim devices
@@ -287,6 +292,28 @@ pub enum Command {
         /// Format and watch
         #[command(flatten)]
         list: ListArgs,
+    },
+    /// Show the steps of an object from the API to its node, and the first one that is missing
+    #[command(after_help = "Exit code: 1 if a step is missing.")]
+    Why {
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
+        /// The object: pod/NAME, node/NAME or device/NAME
+        #[arg(value_name = "KIND/NAME")]
+        object: ExplainedObject,
+        /// Namespace of a pod or device [default: that of the context, or `default`]
+        #[arg(short, long, value_name = "NAME")]
+        namespace: Option<String>,
+        /// Output format: json or yaml [default: a line for each step]
+        #[arg(
+            short,
+            long,
+            value_name = "FORMAT",
+            value_enum,
+            hide_possible_values = true
+        )]
+        output: Option<Output>,
     },
     /// List network, certificate and message faults, or inject them
     #[command(visible_alias = "fault")]

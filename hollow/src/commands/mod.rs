@@ -34,6 +34,7 @@ mod selftest;
 mod table;
 mod token;
 mod up;
+mod why;
 
 use std::{panic::set_hook, process::ExitCode, time::Duration};
 
@@ -141,6 +142,17 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         } => on_cloud(access, async |cloud| nodes::run(cloud, list, command).await).await,
         Command::Mesh { access, list } => {
             on_cloud(access, async |cloud| mesh::run(cloud, &list).await).await
+        }
+        Command::Why {
+            access,
+            object,
+            namespace,
+            output,
+        } => {
+            return on_cloud(access, async |cloud| {
+                why::run(cloud, &object, namespace.as_deref(), output).await
+            })
+            .await;
         }
         Command::Rules {
             access,

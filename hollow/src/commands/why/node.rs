@@ -1,0 +1,204 @@
+//! The steps of a node: registered, connected, one agent, heartbeat, Ready, open for pods. Pure.
+
+use cloudsim::{CountedSessions, sessions::NodeSession};
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node, NodeCondition},
+};
+use kube::ResourceExt;
+
+use super::step::{Chain, Finding, missing};
+use crate::commands::table::age;
+
+/// The label of an edge node. Source: <https://kubeedge.io/docs/setup/prerequisites/>.
+const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
+/// What to do on a node that does not connect.
+const CHECK: &str = "run `edge-agent check` on the node: it names what keeps it from connecting";
+
+/// What is known of a node.
+#[derive(Debug, Default)]
+pub(super) struct NodeFacts {
+    /// Its name.
+    pub(super) name: String,
+    /// The object.
+    pub(super) node: Option<Node>,
+    /// Its session.
+    pub(super) session: Option<NodeSession>,
+    /// Whether a missing session means that it is not connected.
+    pub(super) are_sessions_complete: bool,
+    /// Its Lease, which its heartbeat renews.
+    pub(super) lease: Option<Lease>,
+    /// Names of other nodes.
+    pub(super) others: Vec<String>,
+}
+
+impl NodeFacts {
+    /// Adds what the hub knows.
+    pub(super) fn set_sessions(&mut self, sessions: CountedSessions) {
+        self.are_sessions_complete = sessions.is_complete;
+        self.session = sessions
+            .sessions
+            .into_iter()
+            .find(|session| session.node == self.name);
+    }
+
+    /// Reports whether the node is served by this cloud, not by a kubelet. Unregistered ones are.
+    pub(super) fn is_edge(&self) -> bool {
+        self.node
+            .as_ref()
+            .is_none_or(|node| node.labels().contains_key(EDGE_LABEL))
+    }
+
+    fn condition(&self, kind: &str) -> Option<&NodeCondition> {
+        let status = self.node.as_ref()?.status.as_ref()?;
+        let mut conditions = status.conditions.iter().flatten();
+        conditions.find(|condition| condition.type_ == kind)
+    }
+
+    /// Checks that the Node exists.
+    pub(super) fn registered(&self, now: Timestamp) -> Finding {
+        let name = &self.name;
+        match (&self.node, &self.session) {
+            (Some(node), _) => {
+                let created = node.creation_timestamp();
+                Ok(created.map_or_else(String::new, |time| format!("{} ago", age(time.0, now))))
+            }
+            (None, Some(_)) => missing(
+                format!("{name} is connected, but has not registered its Node"),
+                "set modules.edged.registerNode: true in the node's edgecore.yaml, or read its log",
+            ),
+            (None, None) => missing(
+                format!(
+                    "there is no node {name}{}",
+                    crate::commands::nearest(name, self.others.iter().map(String::as_str))
+                ),
+                "correct the name, or join the machine: `edge-agent join --cloud ADDRESS --token TOKEN` (`cloudsim token` prints TOKEN)",
+            ),
+        }
+    }
+
+    /// Checks that the node is connected, with how long.
+    pub(super) fn connected(&self, now: Timestamp) -> Finding {
+        match &self.session {
+            Some(session) => Ok(format!(
+                "to this cloud for {} from {}",
+                age(session.since, now),
+                session.address.ip()
+            )),
+            None if !self.is_edge() => {
+                Ok("not an edge node: its kubelet reaches the API server itself".to_owned())
+            }
+            None if !self.are_sessions_complete => {
+                Ok("unknown: not all replicas of the cloud answered".to_owned())
+            }
+            None => missing(
+                format!("{} is not connected; {}", self.name, self.heartbeat(now)),
+                CHECK,
+            ),
+        }
+    }
+
+    fn heartbeat(&self, now: Timestamp) -> String {
+        let spec = self.lease.as_ref().and_then(|lease| lease.spec.as_ref());
+        let renewed = spec.and_then(|spec| spec.renew_time.as_ref());
+        renewed.map_or_else(
+            || "it has sent no heartbeat".to_owned(),
+            |time| format!("last heartbeat {} ago", age(time.0, now)),
+        )
+    }
+
+    /// Checks that no second agent has the node's name.
+    fn only_agent(&self, now: Timestamp) -> Finding {
+        let Some(session) = &self.session else {
+            return Ok("no second agent is known".to_owned());
+        };
+        match &session.rival {
+            None => Ok("no other agent has this name".to_owned()),
+            Some(rival) => missing(
+                format!(
+                    "{} has this name too; it was refused {} times, last {} ago",
+                    rival.address,
+                    rival.refused,
+                    age(rival.last, now)
+                ),
+                "give one of them another name (`edge-agent reset`, then `join --name`), or stop it",
+            ),
+        }
+    }
+
+    /// Checks that the node is Ready.
+    pub(super) fn ready(&self, now: Timestamp) -> Finding {
+        let heartbeat = self.heartbeat(now);
+        match self.condition("Ready") {
+            Some(ready) if ready.status == "True" => Ok(heartbeat),
+            Some(ready) => missing(
+                format!(
+                    "Ready is {}: {} ({})",
+                    ready.status,
+                    ready.message.as_deref().unwrap_or("no message"),
+                    ready.reason.as_deref().unwrap_or("no reason"),
+                ),
+                if ready.status == "Unknown" {
+                    CHECK
+                } else {
+                    "run `edge-agent check` on the node; most often its container runtime or pod network is missing"
+                },
+            ),
+            None => missing(
+                "the node has reported no status yet",
+                "wait for some seconds; then run `edge-agent check` on the node",
+            ),
+        }
+    }
+
+    /// Checks that new pods may start.
+    fn open(&self) -> Finding {
+        let pressures: Vec<_> = ["MemoryPressure", "DiskPressure", "PIDPressure"]
+            .into_iter()
+            .filter(|kind| self.condition(kind).is_some_and(|it| it.status == "True"))
+            .collect();
+        if !pressures.is_empty() {
+            return missing(
+                format!("{}: new pods are rejected", pressures.join(", ")),
+                "free memory, disk space or processes on the node; `edge-agent check` says how much is missing",
+            );
+        }
+        let spec = self.node.as_ref().and_then(|node| node.spec.as_ref());
+        if spec.is_some_and(|spec| spec.unschedulable == Some(true)) {
+            return missing(
+                "the node is cordoned: new pods are not scheduled to it",
+                format!("`kubectl uncordon {}`", self.name),
+            );
+        }
+        let taints = spec
+            .iter()
+            .flat_map(|spec| spec.taints.iter().flatten())
+            .map(|taint| format!("{}:{}", taint.key, taint.effect));
+        let taints: Vec<_> = taints.collect();
+        Ok(match taints.is_empty() {
+            true => "new pods are accepted".to_owned(),
+            false => format!("only pods that tolerate {}", taints.join(", ")),
+        })
+    }
+
+    fn queue(&self) -> Finding {
+        Ok(match &self.session {
+            None => "unknown without a session".to_owned(),
+            Some(session) if session.queue == 0 => "nothing waits to be sent".to_owned(),
+            Some(session) => format!("{} objects and messages wait to be sent", session.queue),
+        })
+    }
+}
+
+/// Returns the steps of a node.
+pub(super) fn chain(facts: &NodeFacts, now: Timestamp) -> Chain {
+    let mut chain = Chain::default();
+    chain.step("registered", || facts.registered(now));
+    chain.step("connected", || facts.connected(now));
+    chain.step("agent", || facts.only_agent(now));
+    chain.step("ready", || facts.ready(now));
+    chain.step("pods", || facts.open());
+    chain.step("queue", || facts.queue());
+    chain
+}

@@ -1,0 +1,409 @@
+//! Each step of a pod, a node and a device, missing.
+
+use cloudsim::sessions::{Count, DuplicateAgent, NodeSession, Transport};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{
+    device::{self, DeviceFacts},
+    node::{self, NodeFacts},
+    pod::{self, PodFacts},
+    step::Chain,
+};
+
+fn now() -> Timestamp {
+    "2025-06-01T12:00:00Z".parse().unwrap()
+}
+
+fn decode<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+/// Merges a change into a document, as `kubectl patch --type merge` does.
+fn patched(mut value: Value, change: Value) -> Value {
+    fn merge(value: &mut Value, change: Value) {
+        match (value, change) {
+            (Value::Object(fields), Value::Object(changes)) => {
+                for (name, change) in changes {
+                    merge(fields.entry(name).or_insert(Value::Null), change);
+                }
+            }
+            (value, change) => *value = change,
+        }
+    }
+    merge(&mut value, change);
+    value
+}
+
+fn session() -> NodeSession {
+    NodeSession {
+        node: "edge-1".to_owned(),
+        since: "2025-06-01T11:57:00Z".parse().unwrap(),
+        address: ([192, 0, 2, 7], 4711).into(),
+        transport: Transport::WebSocket,
+        replica: 1,
+        queue: 0,
+        sent: Count::default(),
+        received: Count::default(),
+        started: None,
+        rival: None,
+    }
+}
+
+fn node_object() -> Value {
+    json!({
+        "metadata": {"name": "edge-1", "creationTimestamp": "2025-06-01T11:00:00Z", "labels": {"node-role.kubernetes.io/edge": ""}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    })
+}
+
+/// A node at which nothing is missing.
+fn node() -> NodeFacts {
+    NodeFacts {
+        name: "edge-1".to_owned(),
+        node: Some(decode(node_object())),
+        session: Some(session()),
+        are_sessions_complete: true,
+        lease: Some(decode(
+            json!({"spec": {"renewTime": "2025-06-01T11:59:50.000000Z"}}),
+        )),
+        others: Vec::new(),
+    }
+}
+
+fn changed_node(change: Value) -> NodeFacts {
+    NodeFacts {
+        node: Some(decode(patched(node_object(), change))),
+        ..node()
+    }
+}
+
+fn assert_missing(chain: &Chain, step: Option<&str>, text: &str) {
+    let found = chain.missing();
+    assert_eq!(found.map(|step| step.name), step, "{chain:?}");
+    if let Some(found) = found {
+        assert!(found.text.contains(text), "{step:?}: {found:?}");
+        assert!(found.fix.is_some(), "{step:?}");
+    }
+}
+
+#[test]
+fn first_missing_step_of_a_node_is_found() {
+    let unregistered = NodeFacts {
+        node: None,
+        ..node()
+    };
+    let unknown = NodeFacts {
+        session: None,
+        node: None,
+        others: vec!["edge-11".to_owned()],
+        ..node()
+    };
+    let away = NodeFacts {
+        session: None,
+        ..node()
+    };
+    let uncertain = NodeFacts {
+        session: None,
+        are_sessions_complete: false,
+        ..node()
+    };
+    let rival = DuplicateAgent {
+        address: ([192, 0, 2, 9], 4712).into(),
+        started: "2025-06-01T10:00:00Z".to_owned(),
+        refused: 3,
+        last: "2025-06-01T11:59:30Z".parse().unwrap(),
+    };
+    let two = NodeFacts {
+        session: Some(NodeSession {
+            rival: Some(rival),
+            ..session()
+        }),
+        ..node()
+    };
+    let ready = |status: &str, message: &str| {
+        let conditions =
+            json!([{"type": "Ready", "status": status, "reason": "R", "message": message}]);
+        changed_node(json!({"status": {"conditions": conditions}}))
+    };
+    let pressure =
+        json!([{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"}]);
+    for (facts, step, text) in [
+        (node(), None, ""),
+        (uncertain, None, ""),
+        (unknown, Some("registered"), "did you mean edge-11?"),
+        (unregistered, Some("registered"), "has not registered"),
+        (away, Some("connected"), "last heartbeat 10s ago"),
+        (two, Some("agent"), "192.0.2.9:4712"),
+        (
+            ready("False", "runtime is down"),
+            Some("ready"),
+            "runtime is down",
+        ),
+        (
+            ready("Unknown", "stopped posting"),
+            Some("ready"),
+            "stopped posting",
+        ),
+        (
+            changed_node(json!({"status": {"conditions": []}})),
+            Some("ready"),
+            "no status yet",
+        ),
+        (
+            changed_node(json!({"status": {"conditions": pressure}})),
+            Some("pods"),
+            "DiskPressure",
+        ),
+        (
+            changed_node(json!({"spec": {"unschedulable": true}})),
+            Some("pods"),
+            "cordoned",
+        ),
+    ] {
+        assert_missing(&node::chain(&facts, now()), step, text);
+    }
+}
+
+fn pod_object() -> Value {
+    json!({
+        "metadata": {"name": "hello", "namespace": "default", "creationTimestamp": "2025-06-01T11:50:00Z", "uid": "u"},
+        "spec": {"nodeName": "edge-1", "schedulerName": "default-scheduler", "containers": [{"name": "c", "image": "busybox"}]},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [{"name": "c", "image": "busybox", "imageID": "", "containerID": "containerd://1", "ready": true,
+                "restartCount": 0, "state": {"running": {}}}],
+        },
+    })
+}
+
+fn held() -> Value {
+    json!({"metadata": {"name": "edge-1.u"}, "spec": {}, "status": {"objectResourceVersion": "12"}})
+}
+
+fn pod(change: Value) -> PodFacts {
+    PodFacts {
+        pod: decode(patched(pod_object(), change)),
+        node: Some(node()),
+        sync: Some(decode(held())),
+        events: Vec::new(),
+        needs: Vec::new(),
+    }
+}
+
+/// A pod whose container is in this state; it has not started.
+fn waiting(state: &Value, last: &Value) -> PodFacts {
+    pod(
+        json!({"status": {"phase": "Pending", "conditions": [], "containerStatuses": [{
+            "name": "c", "image": "busybox", "imageID": "", "ready": false, "restartCount": 3, "state": state, "lastState": last,
+        }]}}),
+    )
+}
+
+fn with_event(facts: PodFacts, reason: &str, message: &str) -> PodFacts {
+    let event = |time: &str, message: &str| {
+        decode(
+            json!({"metadata": {}, "involvedObject": {}, "reason": reason, "message": message, "lastTimestamp": time}),
+        )
+    };
+    PodFacts {
+        events: vec![
+            event("2025-06-01T11:58:00Z", message),
+            event("2025-06-01T11:51:00Z", "an older message"),
+        ],
+        ..facts
+    }
+}
+
+#[test]
+fn first_missing_step_of_a_pod_is_found() {
+    let unscheduled = |change: Value| PodFacts {
+        node: None,
+        sync: None,
+        ..pod(patched(
+            json!({"spec": {"nodeName": null}, "status": {"conditions": []}}),
+            change,
+        ))
+    };
+    let no_node =
+        json!([{"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available"}]);
+    let away = PodFacts {
+        node: Some(NodeFacts {
+            session: None,
+            ..node()
+        }),
+        ..pod(json!({}))
+    };
+    let not_sent = PodFacts {
+        sync: None,
+        ..pod(json!({}))
+    };
+    let unacknowledged = PodFacts {
+        sync: Some(decode(
+            json!({"metadata": {}, "spec": {}, "status": {"objectResourceVersion": "0"}}),
+        )),
+        ..pod(json!({}))
+    };
+    let needs = PodFacts {
+        needs: vec!["the ConfigMap c1 does not exist in default".to_owned()],
+        ..pod(json!({}))
+    };
+    let none = json!({});
+    let creating = || waiting(&json!({"waiting": {"reason": "ContainerCreating"}}), &none);
+    let image = json!({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}});
+    let crash = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    let ended = json!({"terminated": {"exitCode": 3, "reason": "Error"}});
+    let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+    let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "message": "containers not ready: [c]"}]}});
+    let evicted = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "low on memory", "containerStatuses": null}});
+    let deleted = json!({"metadata": {"deletionTimestamp": "2025-06-01T11:59:00Z"}});
+    let kept = patched(
+        deleted.clone(),
+        json!({"metadata": {"finalizers": ["example.com/keep"]}}),
+    );
+    let gates = json!({"spec": {"schedulingGates": [{"name": "example.com/wait"}]}});
+    let completed = json!({"status": {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}});
+    for (facts, step, text) in [
+        (pod(json!({})), None, ""),
+        (pod(completed), None, ""),
+        (
+            unscheduled(none.clone()),
+            Some("scheduled"),
+            "\"default-scheduler\" has not",
+        ),
+        (
+            unscheduled(json!({"status": {"conditions": no_node}})),
+            Some("scheduled"),
+            "0/2 nodes",
+        ),
+        (unscheduled(gates), Some("scheduled"), "example.com/wait"),
+        (pod(evicted), Some("admitted"), "Evicted: low on memory"),
+        (away, Some("node"), "edge-1 is not connected"),
+        (not_sent, Some("delivered"), "not sent to edge-1"),
+        (unacknowledged, Some("delivered"), "has not acknowledged"),
+        (needs, Some("volumes"), "the ConfigMap c1"),
+        (
+            with_event(creating(), "FailedMount", "no such directory"),
+            Some("volumes"),
+            "no such directory",
+        ),
+        (
+            with_event(creating(), "FailedCreatePodSandBox", "no CNI"),
+            Some("network"),
+            "no CNI",
+        ),
+        (
+            waiting(&image, &none),
+            Some("image"),
+            "ImagePullBackOff of busybox for container c: not found",
+        ),
+        (creating(), Some("started"), "ContainerCreating"),
+        (
+            waiting(&crash, &ended),
+            Some("started"),
+            "before: Error, exit code 3",
+        ),
+        (waiting(&crash, &killed), Some("started"), "OOMKilled"),
+        (waiting(&ended, &none), Some("started"), "exit code 3"),
+        (
+            pod(json!({"status": {"containerStatuses": null}})),
+            Some("started"),
+            "nothing about its containers",
+        ),
+        (
+            pod(not_ready.clone()),
+            Some("ready"),
+            "containers not ready: [c]",
+        ),
+        (
+            with_event(pod(not_ready), "Unhealthy", "Readiness probe failed"),
+            Some("ready"),
+            "Readiness probe failed",
+        ),
+        (pod(deleted), Some("removed"), "edge-1 has not confirmed"),
+        (pod(kept), Some("removed"), "example.com/keep"),
+    ] {
+        assert_missing(&pod::chain(&facts, now()), step, text);
+    }
+    let out_of_memory = pod::chain(&waiting(&crash, &killed), now());
+    let fix = out_of_memory.missing().and_then(|step| step.fix.as_deref());
+    assert_eq!(fix, Some("raise the memory limit of container c"));
+}
+
+#[test]
+fn first_missing_step_of_a_device_is_found() {
+    let object = json!({
+        "metadata": {"name": "thermometer", "namespace": "default", "creationTimestamp": "2025-06-01T11:50:00Z"},
+        "spec": {
+            "deviceModelRef": {"name": "model"}, "nodeName": "edge-1", "protocol": {"protocolName": "modbus"},
+            "properties": [{"name": "target", "desired": {"value": "25"}}],
+        },
+    });
+    let status = |state: Value, reported: Value| {
+        json!({"metadata": {"name": "thermometer"}, "spec": {}, "status": {
+            "state": state, "lastOnlineTime": "2025-06-01T11:59:00Z",
+            "twins": [{"propertyName": "target", "reported": reported}]}})
+    };
+    let model =
+        json!({"metadata": {"name": "model"}, "spec": {"properties": [{"name": "target"}]}});
+    let facts = |change: Value| DeviceFacts {
+        device: decode(patched(object.clone(), change)),
+        model: Some(decode(model.clone())),
+        node: Some(node()),
+        sync: Some(decode(held())),
+        status: Some(decode(status(json!("online"), json!({"value": "25"})))),
+    };
+    let fine = || facts(json!({}));
+    let reported = |state: Value, value: Value| DeviceFacts {
+        status: Some(decode(status(state, value))),
+        ..fine()
+    };
+    let no_model = DeviceFacts {
+        model: None,
+        ..fine()
+    };
+    let no_node = DeviceFacts {
+        node: None,
+        ..fine()
+    };
+    let not_sent = DeviceFacts {
+        sync: None,
+        ..fine()
+    };
+    let silent = DeviceFacts {
+        status: None,
+        ..fine()
+    };
+    let other = json!({"spec": {"properties": [{"name": "humidity"}]}});
+    for (facts, step, text) in [
+        (fine(), None, ""),
+        (no_model, Some("model"), "no DeviceModel model"),
+        (
+            facts(json!({"spec": {"deviceModelRef": null}})),
+            Some("model"),
+            "names no model",
+        ),
+        (facts(other), Some("model"), "humidity is not in the model"),
+        (no_node, Some("node"), "names no node"),
+        (not_sent, Some("delivered"), "not acknowledged"),
+        (silent, Some("mapper"), "ever reported"),
+        (
+            reported(json!("offline"), json!({"value": "25"})),
+            Some("mapper"),
+            "the device is offline",
+        ),
+        (
+            reported(json!("online"), json!({"value": "20"})),
+            Some("desired"),
+            "desired as 25, and 20 is reported",
+        ),
+        (
+            reported(json!("online"), json!(null)),
+            Some("desired"),
+            "no value is reported",
+        ),
+    ] {
+        assert_missing(&device::chain(&facts, now()), step, text);
+    }
+}
