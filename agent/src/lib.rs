@@ -25,6 +25,7 @@ mod program;
 mod reset;
 pub mod servicebus;
 pub mod signals;
+mod status;
 mod systemd;
 pub mod terminal;
 mod tls;

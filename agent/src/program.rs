@@ -15,18 +15,20 @@ use clap::ValueEnum;
 use componentbase::Link;
 use limits::LogThrottle;
 use objectstore::{LockError, StoreLock};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::{
     app::{self, AgentParts, App},
     check,
-    cli::{Check, Cli, Command, Join, Reset},
+    cli::{Check, Cli, Command, Join, Reset, Status},
     config::{self, Config},
     database, environment,
     join::{self, AfterJoin},
     log, reset,
     signals::{DrainError, Signals},
+    status,
     terminal::Terminal,
 };
 
@@ -37,6 +39,9 @@ const WORKER_THREADS: usize = 2;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often it is checked whether the earlier agent has ended.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long the server of the agent's state may take to stop.
+const STATUS_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the agent until a signal ends it.
 pub fn run(cli: &Cli) -> ExitCode {
@@ -86,6 +91,13 @@ pub fn run(cli: &Cli) -> ExitCode {
                 Ok(AfterJoin::Run(path)) => config = path,
                 Err(error) => return failed(&error),
             }
+        }
+        Some(Command::Status(command)) => {
+            let command = Status {
+                paths: command.paths.or(&cli.config),
+                ..command.clone()
+            };
+            return status::run(&command, &mut out.lock()).unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Completion { .. } | Command::Version) | None => {}
     }
@@ -223,6 +235,8 @@ async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
         path.to_owned(),
         app.link(),
     ));
+    let status = status::serve(config.status.clone(), app.status(), shutdown.clone());
+    let status = tokio::spawn(status);
     let mut running = Box::pin(app.run());
     let ended = tokio::select! {
         // cancel-safe: it is awaited below
@@ -234,6 +248,9 @@ async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
         }
     };
     wiping.abort();
+    // it removes its socket
+    shutdown.cancel();
+    let _ = timeout(STATUS_STOP_TIMEOUT, status).await;
     if ended.is_ok() {
         info!(node = %config.node.name, "edge-agent stopped");
     }

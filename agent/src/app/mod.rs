@@ -62,6 +62,7 @@ use crate::{
     file::missing_directory,
     metamanager::{self, BoundAddress, MetaServer, Timing},
     servicebus::ServiceBus,
+    status::{self, StatusSource},
 };
 
 mod devices;
@@ -269,6 +270,7 @@ pub struct App {
     bus: Bus,
     services: Option<ServiceBus>,
     mesh: Option<EdgeMesh>,
+    status: StatusSource,
     supervisor: Supervisor,
     shutdown: CancellationToken,
 }
@@ -328,6 +330,7 @@ impl App {
             &mut supervisor,
             &shutdown,
         );
+        let status_dmi = dmi.clone();
         let sources = metrics::Sources {
             services: services.clone(),
             mesh: mesh.clone(),
@@ -339,6 +342,13 @@ impl App {
             vitals: supervisor.vitals(),
         };
         let diagnostics = metrics::diagnostics(sources, storage);
+        let mut modules = status::Modules {
+            traffic: traffic.clone(),
+            devices: devices.clone(),
+            dmi: status_dmi,
+            kubelet: None,
+            diagnostics: diagnostics.clone(),
+        };
         let dns = mesh
             .as_ref()
             .and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));
@@ -353,6 +363,7 @@ impl App {
             let mut edged = pods::config(config, &meta, inputs, diagnostics)?;
             mesh::configure(&mut edged, dns, meta_server.as_ref());
             let kubelet = pods::start(config, edged, &meta, &mut supervisor, &shutdown)?;
+            modules.kubelet = Some(kubelet.clone());
             if let Some(meta_server) = &meta_server {
                 meta_server.set_kubelet(Arc::new(kubelet));
             }
@@ -365,6 +376,7 @@ impl App {
         }
         supervisor.supervise("edgehub", hub_task, &shutdown);
         Ok(Self {
+            status: StatusSource::new(config, link.clone(), modules),
             link,
             traffic,
             meta_server: listening,
@@ -410,6 +422,11 @@ impl App {
     /// Returns the handle of EdgeMesh; `None` if it is disabled.
     pub fn mesh(&self) -> Option<EdgeMesh> {
         self.mesh.clone()
+    }
+
+    /// Returns the source of the agent's state.
+    pub(crate) fn status(&self) -> StatusSource {
+        self.status.clone()
     }
 
     /// Runs until shutdown, or until a module fails.

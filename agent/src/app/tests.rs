@@ -66,7 +66,7 @@ fn convert(change: Value) -> (Option<String>, Vec<String>) {
         config.edge_stream,
         config.service_bus,
         config.edge_mesh,
-        (databases(&config), &config.database),
+        (databases(&config), &config.database, &config.status),
         config.database_keys,
     );
     (Some(text), told)

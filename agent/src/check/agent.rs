@@ -21,11 +21,13 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> CheckResult {
             ),
         );
     }
-    CheckResult::bad(
-        what,
-        format!(
-            "start it: edge-agent --config {}; as root if this command does not run as root, run the command as root",
-            inputs.path.display()
-        ),
-    )
+    let as_root = match nix::unistd::geteuid().is_root() {
+        true => "",
+        false => "; if it runs, run this command as root",
+    };
+    let cure = format!(
+        "start it: edge-agent --config {}{as_root}",
+        inputs.path.display()
+    );
+    CheckResult::bad(what, cure)
 }

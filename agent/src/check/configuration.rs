@@ -73,3 +73,49 @@ fn invalid(error: &config::Error) -> Finding {
     };
     CheckResult::bad(what, cure).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::Host;
+
+    #[test]
+    fn unknown_keys_warn_and_invalid_values_fail() {
+        for (text, expected) in [
+            ("modules: {edgeHub: {heartbeat: 15}}", "ok"),
+            (
+                "modules: {edgeHub: {heartbeat: 15}, dbTest: {enable: true}}",
+                "note: 1 setting of EdgeCore",
+            ),
+            (
+                "modules: {edgeHub: {tokn: ''}}",
+                "warning: did you mean token?",
+            ),
+            ("modules: {edgeHub: {heartbeat: many}}", "error: heartbeat"),
+            ("modules: [", "error: is not YAML"),
+            ("", "error: has no settings"),
+        ] {
+            let host = Host {
+                name: "edge-1".into(),
+                address: [192, 0, 2, 7].into(),
+            };
+            let found = match config::parse(Path::new("/x.yaml"), text, None, &host) {
+                Ok((_, warnings)) => judge("/x.yaml", &warnings),
+                Err(error) => invalid(&error),
+            };
+            let (grade, part) = expected.split_once(": ").unwrap_or((expected, ""));
+            let got = match &found.result {
+                CheckResult::Passed(_) => "ok",
+                CheckResult::Remark(_) => "note",
+                CheckResult::Warning { .. } => "warning",
+                CheckResult::Failed { .. } => "error",
+                other => panic!("{other:?}"),
+            };
+            let (what, _) = found.result.texts();
+            assert!(got == grade && what.contains(part), "{text}: {found:?}");
+            assert!(what.contains("/x.yaml"), "{what}");
+        }
+    }
+}

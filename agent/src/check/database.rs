@@ -91,3 +91,58 @@ fn judge_write(path: &Path, opened: io::Result<()>) -> CheckResult {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use objectstore::{SqliteOptions, SqliteStore, Store, StoreLock};
+
+    use super::*;
+    use crate::{
+        check::{Machine, tests::node_config},
+        cli::{InstallPaths, Stage},
+        config::Host,
+    };
+
+    #[tokio::test]
+    async fn damaged_database_is_an_error_and_a_locked_one_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = node_config(&directory, "");
+        let database = app::database(&config);
+        let (machine, host) = (Machine::unknown(), Host::detect());
+        let paths = InstallPaths {
+            config: None,
+            root: directory.path().into(),
+        };
+        let check = async || {
+            let path = paths.config();
+            let inputs = Inputs::new(Stage::Node, &paths, &path, &config, &machine, &host);
+            super::check(&inputs).await.result
+        };
+        assert!(matches!(check().await, CheckResult::Remark(_)));
+        fs::create_dir_all(database.parent().unwrap()).unwrap();
+        let store = SqliteStore::open_with(&database, SqliteOptions::default());
+        let store = store.await.unwrap();
+        store.check().await.unwrap();
+        let running = StoreLock::take(&database).unwrap();
+        let found = check().await;
+        assert!(matches!(found, CheckResult::Passed(_)), "{found:?}");
+        drop(running);
+        drop(store);
+        let found = check().await;
+        assert!(matches!(found, CheckResult::Passed(_)), "{found:?}");
+        // all pages but the first are overwritten
+        for suffix in ["-wal", "-shm"] {
+            let _ = fs::remove_file(database.with_extension(format!("db{suffix}")));
+        }
+        let mut bytes = fs::read(&database).unwrap();
+        bytes[4096..].fill(0xa5);
+        fs::write(&database, &bytes).unwrap();
+        let found = check().await;
+        assert!(matches!(found, CheckResult::Failed { .. }), "{found:?}");
+        fs::write(&database, "no database").unwrap();
+        let found = check().await;
+        assert!(matches!(found, CheckResult::Failed { .. }), "{found:?}");
+    }
+}

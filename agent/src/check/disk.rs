@@ -1,6 +1,10 @@
 //! Check `disk`: free space and inodes of the directories of state, images and logs.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 use nix::sys::statvfs::{FsFlags, statvfs};
 
@@ -27,23 +31,21 @@ struct FileSystem {
 
 pub(crate) fn check(inputs: &Inputs<'_>) -> Finding {
     let none = CheckResult::NotApplicable("no directory".into());
-    Finding::combine(
-        directories(inputs)
-            .into_iter()
-            .map(|(purpose, path)| match measure(&path) {
-                Ok(found) => judge(purpose, &path, found),
-                Err(error) => CheckResult::Remark(format!(
-                    "cannot read the free space of {}: {error}",
-                    path.display()
-                )),
-            })
-            .collect(),
-        none,
-    )
+    let parts = directories(inputs).into_iter().map(|(purposes, path)| {
+        let purposes = purposes.join(", ");
+        match measure(&path) {
+            Ok(found) => judge(&purposes, &path, found),
+            Err(error) => CheckResult::Remark(format!(
+                "cannot read the free space of {}: {error}",
+                path.display()
+            )),
+        }
+    });
+    Finding::combine(parts.collect(), none)
 }
 
-/// Returns the directories, each with what is stored there.
-fn directories(inputs: &Inputs<'_>) -> Vec<(&'static str, PathBuf)> {
+/// Returns a directory of each file system, with what is stored there.
+fn directories(inputs: &Inputs<'_>) -> Vec<(Vec<&'static str>, PathBuf)> {
     let config = inputs.config;
     let mut all = vec![
         ("database", config.database.parent().map(Path::to_owned)),
@@ -55,9 +57,21 @@ fn directories(inputs: &Inputs<'_>) -> Vec<(&'static str, PathBuf)> {
         .answering()
         .find_map(|(_, found)| found.images.clone());
     all.push(("images", images.filter(|_| !inputs.machine.is_simulated())));
-    all.into_iter()
-        .filter_map(|(purpose, path)| Some((purpose, nearest_directory(&path?)?)))
-        .collect()
+    let mut found: Vec<(u64, Vec<&str>, PathBuf)> = Vec::new();
+    for (purpose, path) in all {
+        let Some(path) = path.as_deref().and_then(nearest_directory) else {
+            continue;
+        };
+        let device = fs::metadata(&path)
+            .map(|file| file.dev())
+            .unwrap_or_default();
+        match found.iter_mut().find(|(known, ..)| *known == device) {
+            Some((_, purposes, _)) => purposes.push(purpose),
+            None => found.push((device, vec![purpose], path)),
+        }
+    }
+    let without_device = |(_, purposes, path)| (purposes, path);
+    found.into_iter().map(without_device).collect()
 }
 
 /// Returns the directory, or the one in which it will be created.

@@ -71,3 +71,50 @@ fn judge(path: &Path, content: &str, found: io::Result<Metadata>) -> Option<Chec
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{check::tests::node_config, config::Secret};
+
+    #[test]
+    fn secrets_that_others_can_read_are_reported_with_the_command() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = node_config(&directory, "");
+        let path = directory.path().join("edgecore.yaml");
+        let files = |config: &Config| -> Vec<String> {
+            let files = secret_files(config, &path);
+            files
+                .iter()
+                .map(|(path, _)| path.display().to_string())
+                .collect()
+        };
+        assert_eq!(files(&config).len(), 1);
+        config.edge_hub.token = Some(Secret::new("t"));
+        config.event_bus.as_mut().unwrap().password = Some(Secret::new("p"));
+        config.database_keys = Some(DatabaseKeys::File("/keys".into()));
+        assert_eq!(files(&config).len(), 4);
+        assert!(judge(&path, "the join token", fs::metadata(&path)).is_none());
+        fs::write(&path, "").unwrap();
+        for (mode, is_good) in [
+            (0o600, true),
+            (0o400, true),
+            (0o640, false),
+            (0o644, false),
+            (0o602, false),
+        ] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let found = judge(&path, "the join token", fs::metadata(&path)).unwrap();
+            assert_eq!(
+                matches!(found, CheckResult::Passed(_)),
+                is_good,
+                "{found:?}"
+            );
+            let cure = found.texts().1.unwrap_or_default();
+            assert!(
+                is_good || cure == format!("chmod 600 {}", path.display()),
+                "{cure}"
+            );
+        }
+    }
+}

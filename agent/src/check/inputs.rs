@@ -15,6 +15,7 @@ use crate::{
     app,
     cli::{InstallPaths, Join, Stage},
     config::{self, Config, Host, Warning},
+    status::{ClientError, StatusReport, request_status},
 };
 
 /// The inputs of the checks.
@@ -39,6 +40,8 @@ pub(crate) struct Inputs<'a> {
     token: OnceCell<TokenAnswer>,
     /// The answers of the cloud's HTTPS servers.
     cloud: OnceCell<Vec<CloudAnswer>>,
+    /// The state of the running agent, or why it is unknown.
+    status: OnceCell<Result<StatusReport, ClientError>>,
 }
 
 /// The result of the check of the join token, and the cloud's CA if the server has proved it.
@@ -65,6 +68,7 @@ impl<'a> Inputs<'a> {
             host,
             token: OnceCell::new(),
             cloud: OnceCell::new(),
+            status: OnceCell::new(),
         }
     }
 
@@ -106,7 +110,9 @@ impl<'a> Inputs<'a> {
 
     /// Returns the cloud's answer to the join token, which is asked once.
     pub(crate) async fn token_answer(&self, join: &Join) -> &TokenAnswer {
-        self.token.get_or_init(|| token::check(self, join)).await
+        self.token
+            .get_or_init(|| token::check(self.config, join))
+            .await
     }
 
     /// Returns the answers of the cloud's HTTPS servers, which are asked once.
@@ -114,5 +120,16 @@ impl<'a> Inputs<'a> {
         self.cloud
             .get_or_init(|| cloud_answer::request_all(self.config))
             .await
+    }
+
+    /// Returns the state of the running agent, which is asked once; otherwise the result of a check that needs it.
+    pub(crate) async fn agent_status(&self) -> Result<&StatusReport, CheckResult> {
+        let socket = &self.config.status.socket;
+        let asked = self.status.get_or_init(|| request_status(socket)).await;
+        asked.as_ref().map_err(|error| {
+            let cure =
+                "restart the agent (systemctl restart edge-agent), and run this command as root";
+            CheckResult::warning(format!("cannot ask the agent: {error}"), cure)
+        })
     }
 }

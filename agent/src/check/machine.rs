@@ -59,6 +59,18 @@ impl Machine {
         }
     }
 
+    /// Returns a machine without any runtime.
+    #[cfg(test)]
+    pub(crate) fn unknown() -> Self {
+        Self {
+            runtimes: Vec::new(),
+            endpoint: format!("unix://{}", SOCKETS[0]),
+            broker: Broker::None,
+            broker_port: INTERNAL_PORT,
+            tunnel_port: None,
+        }
+    }
+
     /// Inspects the machine and the cloud before `edge-agent join`, without changing anything.
     pub(crate) async fn inspect(join: &Join) -> Self {
         let mut machine = Self::search(

@@ -6,10 +6,10 @@ use futures::{FutureExt, future::join_all};
 use tokio::time::timeout;
 
 use super::{
-    agent, certificate, cgroups, clean, clock, cloud, cni, configuration, database, disk,
+    agent, certificate, cgroups, clean, clock, cloud, cni, configuration, contact, database, disk,
     disk_speed, dns, files, hub,
     inputs::Inputs,
-    kernel, mqtt, name, ports, pressure, processes, proxy, quic,
+    kernel, mappers, mqtt, name, pods, ports, pressure, processes, proxy, quic,
     report::{CheckResult, Finding, Report},
     root, runtime, streams,
 };
@@ -111,6 +111,63 @@ async fn run_one(check: CheckName, inputs: &Inputs<'_>) -> Finding {
         CheckName::Clock => clock::check(inputs).await.into(),
         CheckName::Hub => hub::check(inputs).await,
         CheckName::Quic => quic::check(inputs).await,
+        CheckName::Contact => contact::check(inputs).await.into(),
+        CheckName::Pods => pods::check(inputs).await,
+        CheckName::Mappers => mappers::check(inputs).await,
         CheckName::All => CheckResult::NotApplicable("not available".into()).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        check::{Machine, tests::node_config},
+        cli::{InstallPaths, checks_of},
+        config::{self, Host},
+    };
+
+    #[tokio::test]
+    async fn checks_whose_need_failed_are_skipped_with_the_reason_and_all_others_run() {
+        let directory = tempfile::tempdir().unwrap();
+        let (config, machine) = (node_config(&directory, ""), Machine::unknown());
+        let (paths, host) = (
+            InstallPaths {
+                config: None,
+                root: directory.path().into(),
+            },
+            Host::detect(),
+        );
+        let path = paths.config();
+        let error = config::Error::Empty(path.clone());
+        let inputs = Inputs::new(Stage::Node, &paths, &path, &config, &machine, &host)
+            .with_warnings(Err(&error));
+        let mut report = Report::new(&[]);
+        let checks = checks_of(Stage::Node);
+        run_all(&checks, &[CheckName::Kernel], &inputs, &mut report).await;
+        let lines = serde_json::to_value(report.lines()).unwrap();
+        let result = |id: &str| {
+            let line = lines
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|line| line["id"] == id);
+            let line = line.unwrap_or_else(|| panic!("{id}: {lines}"));
+            (
+                line["result"].as_str().unwrap(),
+                line["what"].as_str().unwrap(),
+            )
+        };
+        assert_eq!(result("config").0, "error");
+        for (id, need) in [
+            ("dns", "needs proxy"),
+            ("hub", "needs dns"),
+            ("contact", "needs agent"),
+        ] {
+            assert_eq!(result(id), ("skipped", need));
+        }
+        assert_eq!(result("kernel"), ("skipped", "skipped with --skip"));
+        assert_ne!(result("root").0, "skipped");
+        assert_eq!(lines.as_array().unwrap().len(), checks.len());
     }
 }

@@ -2,20 +2,21 @@
 
 use wire::text::with_causes;
 
-use super::{inputs::Inputs, report::CheckResult};
+use super::report::CheckResult;
 use crate::{
     app,
     cli::Join,
+    config::Config,
     edgehub::{self, EnrollError, NodeStatus},
 };
 
 /// Checks the cloud's HTTPS server, the token and the name. Also returns the cloud's CA, if the server has proved it.
-pub(crate) async fn check(inputs: &Inputs<'_>, join: &Join) -> (CheckResult, Option<Vec<u8>>) {
-    if inputs.config.edge_hub.token.is_none() {
+pub(crate) async fn check(config: &Config, join: &Join) -> (CheckResult, Option<Vec<u8>>) {
+    if config.edge_hub.token.is_none() {
         let cure = "use the one that `cloudsim token` or `keadm gettoken` prints";
         return (CheckResult::bad("no token", cure), None);
     }
-    let config = match app::hub_config(inputs.config) {
+    let config = match app::hub_config(config) {
         Ok(config) => config,
         Err(error) => {
             let cure = "correct HTTPS_PROXY in the environment";

@@ -8,8 +8,9 @@ use std::{
 use clap::{Args, ValueEnum};
 
 use super::{
-    check::{CheckName, join_checks},
-    check_label_key, check_label_value, subdomain, values,
+    check_label_key, check_label_value,
+    check_table::{CheckName, join_checks},
+    subdomain, values,
 };
 use crate::config::{self, HostPort};
 

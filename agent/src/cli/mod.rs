@@ -12,6 +12,7 @@ use crate::{
 };
 
 mod check;
+mod check_table;
 mod global;
 mod join;
 mod labels;
@@ -19,7 +20,8 @@ mod tips;
 pub mod values;
 
 pub use self::{
-    check::{CHECKS, Check, CheckEntry, CheckName, Stage, checks_of},
+    check::{Check, Status},
+    check_table::{CHECKS, CheckEntry, CheckName, Stage, checks_of},
     global::{GLOBAL_OPTIONS, HelpArgs},
     join::{Driver, InstallPaths, Join, Reset, node_ip},
     labels::{check_label_key, check_label_value, label, subdomain},
@@ -48,8 +50,9 @@ Examples:
   Log only one module in detail:
     edge-agent --log-filter warn,agent::edgehub=debug
 
-  Find out why this node does not work:
+  Find out why this node does not work, and show its state:
     edge-agent check
+    edge-agent status
 
   Print what is stored on this node, and check the database:
     edge-agent db dump | jq .
@@ -187,6 +190,8 @@ pub enum Command {
     Join(Box<Join>),
     /// Remove this node: stop the agent, delete its pods, configuration, certificate, database and volumes
     Reset(Reset),
+    /// Show the connection, pods, devices, resources and latest errors of the running agent
+    Status(Status),
     /// Print the version
     #[command(hide = true)]
     Version,

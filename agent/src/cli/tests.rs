@@ -232,7 +232,7 @@ fn guessed_commands_are_answered_with_what_to_type() {
         ("edge-agent -v 4 run", "`edge-agent` without a command"),
         ("edge-agent stop", "`systemctl stop edge-agent`"),
         ("edge-agent restart", "`systemctl restart edge-agent`"),
-        ("edge-agent status", "`systemctl status edge-agent`"),
+        ("edge-agent health", "`edge-agent status`"),
         ("edge-agent logs", "`journalctl -u edge-agent -f`"),
         ("edge-agent get pods", "kubectl --kubeconfig"),
         ("edge-agent leave", "`edge-agent reset`"),

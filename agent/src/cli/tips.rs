@@ -32,8 +32,8 @@ pub(super) const EDGE_AGENT: [Tip; 10] = [
         tip: "`systemctl restart edge-agent` restarts the service; pods continue to run",
     },
     Tip {
-        words: &["status", "ps", "health"],
-        tip: "`systemctl status edge-agent` shows the service; `curl 127.0.0.1:10350/healthz` asks the agent",
+        words: &["ps", "health", "top", "info"],
+        tip: "`edge-agent status` shows the state of this node; `edge-agent check` finds out what is wrong",
     },
     Tip {
         words: &["log", "logs"],

@@ -25,11 +25,16 @@ use wire::text::{printable_lines, with_causes};
 mod cap;
 mod color;
 mod json_fields;
+pub(crate) mod recent;
 mod targets;
 mod text_fields;
 
 pub use self::cap::without_contents;
-use self::{json_fields::JsonFields, text_fields::TextFields};
+use self::{
+    json_fields::JsonFields,
+    recent::{IsWarning, RecentLines},
+    text_fields::TextFields,
+};
 
 /// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -68,6 +73,7 @@ pub fn init(filter: &str, format: LogFormat) -> Result<LogThrottle, ParseError> 
                 .fmt_fields(JsonFields);
             tracing_subscriber::registry()
                 .with(lines.with_filter(throttle.clone()))
+                .with(RecentLines.with_filter(IsWarning))
                 .with(filter)
                 .with(without_contents())
                 .init();
@@ -78,6 +84,7 @@ pub fn init(filter: &str, format: LogFormat) -> Result<LogThrottle, ParseError> 
                 .fmt_fields(TextFields);
             tracing_subscriber::registry()
                 .with(lines.with_filter(throttle.clone()))
+                .with(RecentLines.with_filter(IsWarning))
                 .with(filter)
                 .with(without_contents())
                 .init();

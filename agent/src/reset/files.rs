@@ -51,6 +51,7 @@ pub(super) fn all(config: &Config, path: &Path) -> Vec<PathBuf> {
                 .flat_map(loopback_files),
         );
     }
+    all.push(config.status.socket.clone());
     if let Some(devices) = &config.device_twin {
         all.push(devices.dmi_socket_dir.join(DMI_SOCKET));
     }

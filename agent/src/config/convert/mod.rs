@@ -1,12 +1,12 @@
 //! Converts the written form to the typed one. Every value is checked even after an error, so that all are reported together.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use super::{
-    file::File,
+    file::{File, Status},
     header::{API_VERSION, KIND},
     report::Report,
-    typed::{Config, DatabaseKeys},
+    typed::{Config, DatabaseKeys, StatusSocket},
 };
 
 mod cgroups;
@@ -23,6 +23,8 @@ pub use self::eviction::disabled_thresholds as disabled_eviction;
 use self::values::Values;
 pub(super) use self::values::parse_host_port;
 
+/// The name of the socket of the agent's state.
+const STATUS_SOCKET: &str = "edge-agent.sock";
 /// The feature gate that makes MetaServer authenticate callers.
 const REQUIRE_AUTHORIZATION: &str = "requireAuthorization";
 /// EdgeCore's other gates, also off by default.
@@ -46,11 +48,13 @@ pub(super) fn convert(file: File, report: &mut Report) -> Config {
     }
     edged::check_unused(&modules.edged, &mut values);
     let requires_authorization = feature_gates(&file.feature_gates, &mut values);
+    let database = values.path("database.dataSource", file.database.data_source);
     Config {
+        status: status_socket(file.status, &database, &mut values),
         node: edged::node(&modules.edged, &mut values),
         edged: edged::pods(&modules.edged, &mut values),
         edge_hub: edge_hub::convert(modules.edge_hub, &mut values),
-        database: values.path("database.dataSource", file.database.data_source),
+        database,
         database_keys: database_keys(file.database.key_file, file.database.keyring, &mut values),
         meta_manager: services::meta_manager(
             modules.meta_manager,
@@ -63,6 +67,15 @@ pub(super) fn convert(file: File, report: &mut Report) -> Config {
         service_bus: service_bus::convert(modules.service_bus, &mut values),
         edge_mesh: edge_mesh::convert(modules.edge_mesh, &mut values),
         require_authorization: requires_authorization,
+    }
+}
+
+/// Returns the socket of the agent's state, by default beside the database.
+fn status_socket(file: Status, database: &Path, values: &mut Values<'_>) -> StatusSocket {
+    let written = values.optional_path("status.socket", file.socket);
+    StatusSocket {
+        socket: written.unwrap_or_else(|| database.with_file_name(STATUS_SOCKET)),
+        group: (!file.group.is_empty()).then_some(file.group),
     }
 }
 

@@ -31,6 +31,16 @@ pub(super) struct File {
     pub(super) modules: Modules,
     #[serde(default)]
     pub(super) feature_gates: BTreeMap<String, bool>,
+    /// Not a setting of EdgeCore.
+    #[serde(default)]
+    pub(super) status: Status,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Status {
+    pub(super) socket: String,
+    pub(super) group: String,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

@@ -56,6 +56,17 @@ pub struct Config {
     pub edge_mesh: Option<EdgeMesh>,
     /// Whether MetaServer authenticates callers: the feature gate of this name.
     pub require_authorization: bool,
+    /// The socket of `edge-agent status`.
+    pub status: StatusSocket,
+}
+
+/// The socket on which the agent reports its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusSocket {
+    /// Its path.
+    pub socket: PathBuf,
+    /// The group that may connect, by name or number, beside root.
+    pub group: Option<String>,
 }
 
 /// This node as the cluster sees it.

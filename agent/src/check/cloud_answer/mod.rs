@@ -75,3 +75,6 @@ pub(crate) fn read_ca(path: &Path) -> Result<Vec<u8>, String> {
     let ca = CertificateDer::from_pem_slice(&text).map_err(|error| failed(&error))?;
     Ok(ca.to_vec())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! The pods of a node, and why they wait. Pure.
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+
+use super::report::PodState;
+
+/// Phases of pods that have ended.
+const ENDED: [&str; 2] = ["Succeeded", "Failed"];
+/// Reasons for which a container waits shortly in every start.
+const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
+/// Returns the state of a pod.
+pub(super) fn state(pod: &Pod) -> PodState {
+    let status = pod.status.clone().unwrap_or_default();
+    let containers = status.container_statuses.unwrap_or_default();
+    let inits = status.init_container_statuses.unwrap_or_default();
+    let phase = status.phase.unwrap_or_else(|| "Pending".to_owned());
+    let spec = pod.spec.as_ref();
+    let waiting = inits.iter().chain(&containers).find_map(waiting_reason);
+    let condition = status.conditions.into_iter().flatten().find(|one| {
+        one.status == "False" && one.type_ == "PodScheduled"
+            || one.type_ == "HeldUpgrade" && one.status == "True"
+    });
+    let reason = status.reason.filter(|reason| !reason.is_empty());
+    let is_deleted = pod.metadata.deletion_timestamp.is_some();
+    let (state, message) = match (is_deleted, waiting, reason) {
+        (true, waiting, _) => ("Terminating".to_owned(), waiting.map(|(_, why)| why)),
+        (_, Some((reason, why)), _) => (reason, Some(why)),
+        (_, None, Some(reason)) => (reason, status.message),
+        (_, None, None) => match condition {
+            Some(found) => (
+                phase.clone(),
+                Some(format!(
+                    "{} {}",
+                    found.reason.unwrap_or_default(),
+                    found.message.unwrap_or_default()
+                )),
+            ),
+            None => (phase.clone(), status.message),
+        },
+    };
+    let ready = containers.iter().filter(|one| one.ready).count();
+    let all = spec.map_or(containers.len(), |spec| spec.containers.len());
+    let has_ended = ENDED.contains(&phase.as_str());
+    PodState {
+        namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+        name: pod.metadata.name.clone().unwrap_or_default(),
+        waiting: !has_ended && (phase == "Pending" || state != phase && !is_deleted),
+        state,
+        ready,
+        containers: all,
+        restarts: containers.iter().map(|one| one.restart_count).sum(),
+        message: message.unwrap_or_default().trim().to_owned(),
+    }
+}
+
+/// Returns why a container waits. A container that only starts is not the reason if another one says more.
+fn waiting_reason(container: &ContainerStatus) -> Option<(String, String)> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let reason = waiting.reason.clone().filter(|reason| !reason.is_empty())?;
+    if STARTING.contains(&reason.as_str())
+        && container.last_state.is_none()
+        && waiting.message.is_none()
+    {
+        return None;
+    }
+    let message = waiting.message.clone().unwrap_or_default();
+    Some((reason, format!("{}: {message}", container.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn reason_of_a_waiting_container_is_the_state_of_the_pod() {
+        let waiting = |reason: &str, message: &str| {
+            json!({"phase": "Pending", "containerStatuses": [
+                {"name": "web", "ready": false, "restartCount": 3, "image": "x", "imageID": "",
+                 "state": {"waiting": {"reason": reason, "message": message}}}]})
+        };
+        let running = json!({"phase": "Running", "containerStatuses": [
+            {"name": "web", "ready": true, "restartCount": 0, "image": "x", "imageID": "", "state": {"running": {}}}]});
+        for (status, state_is, is_waiting, message) in [
+            (running, "Running", false, ""),
+            (
+                waiting("ImagePullBackOff", "no such image"),
+                "ImagePullBackOff",
+                true,
+                "web: no such image",
+            ),
+            (
+                waiting("CrashLoopBackOff", "back-off 10s"),
+                "CrashLoopBackOff",
+                true,
+                "web: back-off 10s",
+            ),
+            (json!({"phase": "Pending"}), "Pending", true, ""),
+            (json!({"phase": "Succeeded"}), "Succeeded", false, ""),
+            (
+                json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
+                "Evicted",
+                false,
+                "low on memory",
+            ),
+        ] {
+            let pod = json!({
+                "metadata": {"namespace": "default", "name": "web"},
+                "spec": {"containers": [{"name": "web"}]},
+                "status": status,
+            });
+            let found = state(&serde_json::from_value(pod).unwrap());
+            let got = (found.state.as_str(), found.waiting, found.message.as_str());
+            assert_eq!(got, (state_is, is_waiting, message), "{status}");
+            assert_eq!(found.containers, 1);
+        }
+    }
+}
