@@ -4,6 +4,7 @@
 //! stored and acknowledged by [`metamanager`], and executed by the crate [`edged`]; statuses take the same way back.
 
 pub mod app;
+pub mod bundle;
 mod check;
 pub mod cli;
 pub mod config;

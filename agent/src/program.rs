@@ -21,8 +21,8 @@ use tracing::{error, info, warn};
 
 use crate::{
     app::{self, AgentParts, App},
-    check,
-    cli::{Check, Cli, Command, Join, Reset, Status},
+    bundle, check,
+    cli::{Bundle, Check, Cli, Command, Join, Reset, Status},
     config::{self, Config},
     database, environment,
     join::{self, AfterJoin},
@@ -57,6 +57,13 @@ pub fn run(cli: &Cli) -> ExitCode {
     let mut config = cli.config.clone();
     let out = &mut std::io::stdout();
     match &cli.command {
+        Some(Command::Bundle(command)) => {
+            let command = Bundle {
+                paths: command.paths.or(&cli.config),
+                ..Bundle::clone(command)
+            };
+            return bundle::run(&command, out).unwrap_or_else(|error| failed(&error));
+        }
         Some(Command::Check(command)) => {
             let command = Check {
                 paths: command.paths.or(&cli.config),

@@ -55,6 +55,7 @@ mod references;
 mod removals;
 mod runtime;
 mod runtime_info;
+mod runtime_state;
 mod server;
 mod services;
 mod settings;
@@ -96,6 +97,7 @@ pub use self::{
     runtime_info::{
         CniDirectories, RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME, runtime_info,
     },
+    runtime_state::{RuntimeState, runtime_state},
     settings::{
         CgroupDriver, ControlGroups, Eviction, Housekeeping, Signal, Threshold, ThresholdValue,
     },

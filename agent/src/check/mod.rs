@@ -175,6 +175,16 @@ async fn check_machine(
     Ok(document.counts)
 }
 
+/// Runs all checks for a bug report.
+///
+/// # Errors
+/// There are no default settings.
+pub(crate) async fn document(check: &Check) -> anyhow::Result<Document> {
+    let (path, host) = (check.paths.config(), Host::detect());
+    let found = Settings::load(check, &path, &host)?;
+    Ok(Box::pin(check_all(check, &found, &path, &host)).await.1)
+}
+
 async fn check_all(
     check: &Check,
     found: &Settings,

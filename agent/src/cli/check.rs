@@ -1,10 +1,14 @@
-//! Arguments of `edge-agent check` and `edge-agent status`.
+//! Arguments of `edge-agent check`, `edge-agent status` and `edge-agent bundle`.
+
+use std::path::PathBuf;
 
 use clap::Args;
+use jiff::Timestamp;
 
 use super::{
     InstallPaths, Output,
     check_table::{CheckName, any_check},
+    values,
 };
 
 /// How a machine or a node is checked.
@@ -55,6 +59,30 @@ pub struct Status {
         hide_possible_values = true
     )]
     pub output: Option<Output>,
+
+    /// Paths of the installation
+    #[command(flatten)]
+    pub paths: InstallPaths,
+}
+
+/// What a bug report contains, and where it is written.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub struct Bundle {
+    /// Archive to create, tar.gz; `-` writes to stdout [default: edge-agent-bundle-NODE-TIME.tar.gz]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Begin of the logs: a duration before now or a time
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = values::time)]
+    pub since: Timestamp,
+
+    /// End of the logs: a duration before now or a time [default: now]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    pub until: Option<Timestamp>,
+
+    /// Log file of the agent, if the journal does not have its log. Repeatable
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Vec<PathBuf>,
 
     /// Paths of the installation
     #[command(flatten)]

@@ -20,7 +20,7 @@ mod tips;
 pub mod values;
 
 pub use self::{
-    check::{Check, Status},
+    check::{Bundle, Check, Status},
     check_table::{CHECKS, CheckEntry, CheckName, Stage, checks_of},
     global::{GLOBAL_OPTIONS, HelpArgs},
     join::{Driver, InstallPaths, Join, Reset, node_ip},
@@ -53,6 +53,7 @@ Examples:
   Find out why this node does not work, and show its state:
     edge-agent check
     edge-agent status
+    edge-agent bundle
 
   Print what is stored on this node, and check the database:
     edge-agent db dump | jq .
@@ -89,6 +90,12 @@ If a check fails, the command prints the remedy and changes nothing.
 
 Checks for --ignore-checks:
   root, clean, processes, runtime, cgroups, pressure, mqtt, streams, ports, name, cloud, hub, all";
+
+const BUNDLE_NOTES: &str = "\
+The archive has the results of `check`, the configuration, the agent's state, metrics and log, the objects of the database \
+and the state of the container runtime. Only its owner can read it.
+Values of Secrets, ConfigMaps and environment variables, tokens, keys and passwords are replaced by ***. errors.txt names what \
+could not be read.";
 
 const CHECK_NOTES: &str = "\
 Checks the machine before `edge-agent join`, and the node afterwards. Changes nothing, pulls no image, and contacts \
@@ -173,6 +180,9 @@ pub struct Cli {
 /// Something else than running the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum Command {
+    /// Write an archive for a bug report, without secrets
+    #[command(after_help = BUNDLE_NOTES, alias = "support-bundle")]
+    Bundle(Box<Bundle>),
     /// Check this machine, its node and the connection to the cloud, and print remedies
     #[command(after_help = CHECK_NOTES, alias = "doctor")]
     Check(Box<Check>),

@@ -6,6 +6,8 @@ use std::{
     str::FromStr,
 };
 
+use jiff::{SignedDuration, Timestamp};
+
 /// The units of quantities, as in Kubernetes. The empty one is last: every number ends with it.
 const UNITS: [(&str, u64); 9] = [
     ("Ki", 1 << 10),
@@ -98,6 +100,31 @@ pub fn fraction(text: &str) -> Result<f64, String> {
     fraction.ok_or_else(|| "expected a number from 0 to 1, for example 0.05".to_owned())
 }
 
+/// Parses a time: RFC 3339, or a duration before now, such as `2h` or `3d`.
+///
+/// # Errors
+/// It is neither.
+pub fn time(text: &str) -> Result<Timestamp, String> {
+    if let Ok(time) = text.parse() {
+        return Ok(time);
+    }
+    let expected = || {
+        "expected a duration before now, for example 2h, or a time, for example 2026-01-31T12:00:00Z".to_owned()
+    };
+    let duration = duration(text).ok_or_else(expected)?;
+    Timestamp::now()
+        .checked_sub(duration)
+        .map_err(|_| expected())
+}
+
+fn duration(text: &str) -> Option<SignedDuration> {
+    let duration = match text.strip_suffix('d') {
+        Some(days) => SignedDuration::from_hours(days.parse::<i64>().ok()?.checked_mul(24)?),
+        None => text.parse().ok()?,
+    };
+    (!duration.is_negative()).then_some(duration)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +168,26 @@ mod tests {
         }
         for text in ["-0.1", "1.01", "NaN", "inf", "5%", ""] {
             assert!(fraction(text).unwrap_err().contains("0 to 1"), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_absolute_or_before_now() {
+        let now = Timestamp::now();
+        for (text, seconds) in [
+            ("0s", 0),
+            ("90s", 90),
+            ("5m", 300),
+            ("2h", 7200),
+            ("3d", 259_200),
+        ] {
+            let age = now.duration_since(time(text).unwrap()).as_secs();
+            assert!((seconds - 2..=seconds).contains(&age), "{text}: {age}");
+        }
+        let absolute: Timestamp = "2026-01-31T12:00:00Z".parse().unwrap();
+        assert_eq!(time("2026-01-31T12:00:00Z"), Ok(absolute));
+        for bad in ["", "yesterday", "-2h", "2", "99999999999d"] {
+            assert!(time(bad).unwrap_err().contains("for example 2h"), "{bad}");
         }
     }
 }
