@@ -28,7 +28,7 @@ use self::parts::Sources;
 pub use self::{
     archive::{Archive, Target},
     logs::{LogReader, read_log_file},
-    objects::mask_object,
+    objects::{mask_object, secret_values},
     redact::Redactor,
     time::TimeRange,
 };

@@ -63,7 +63,7 @@ pub(super) async fn read(config: &Config) -> Result<Objects, String> {
                 let mut value = object.value().unwrap_or_default();
                 let is_secret = confidential.contains(&object.key.resource);
                 if is_secret {
-                    collect_secrets(&value, &mut found.secrets);
+                    found.secrets.extend(secret_values(&value));
                 }
                 let resource = object.key.resource.as_str();
                 mask_object(&mut value, is_secret || resource == CONFIG_MAPS);
@@ -102,15 +102,17 @@ pub(super) fn to_text(lines: &[Value], redactor: &Redactor) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Collects the values of a Secret or token.
-fn collect_secrets(value: &Value, secrets: &mut Vec<String>) {
-    for place in ["/data", "/stringData"] {
-        let map = value.pointer(place).and_then(Value::as_object);
-        let values = map.into_iter().flat_map(|map| map.values());
-        secrets.extend(values.filter_map(Value::as_str).map(str::to_owned));
-    }
-    let token = value.pointer("/token/status/token").and_then(Value::as_str);
-    secrets.extend(token.map(str::to_owned));
+/// Returns the values of a Secret or token, in base64 if it has them so.
+pub fn secret_values(value: &Value) -> Vec<String> {
+    let maps = ["/data", "/stringData"].map(|place| value.pointer(place));
+    let maps = maps.into_iter().flatten().filter_map(Value::as_object);
+    let values = maps.flat_map(|map| map.values());
+    let token = value.pointer("/token/status/token");
+    values
+        .chain(token)
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Replaces the values of an object that may be secret: the data of Secrets and ConfigMaps (`has_payload`), stored tokens, values of

@@ -114,6 +114,20 @@ impl Redactor {
         }
     }
 
+    /// Returns the arguments of a program without secrets: the value of an option such as `--token` may follow it.
+    pub fn arguments(&self, arguments: &[&str]) -> Vec<String> {
+        let mut is_value = false;
+        let mask = |argument: &&str| {
+            let is_option = argument.starts_with('-');
+            let is_secret = std::mem::replace(&mut is_value, is_option && is_secret_key(argument));
+            match is_secret && !is_option {
+                true => MASK.to_owned(),
+                false => self.text(argument),
+            }
+        };
+        arguments.iter().map(mask).collect()
+    }
+
     fn mask_known(&self, text: &str) -> String {
         let found = self.known.iter().filter(|secret| text.contains(*secret));
         found.fold(text.to_owned(), |text, secret| text.replace(secret, MASK))
@@ -293,6 +307,33 @@ mod tests {
                 .text("-----BEGIN RSA PRIVATE KEY-----\nMHcC")
                 .contains("MHcC")
         );
+    }
+
+    #[test]
+    fn values_of_secret_options_are_replaced() {
+        let arguments = [
+            "up",
+            "--token",
+            "abc",
+            "--name",
+            "x",
+            "--password=y",
+            "--token-file",
+            "f",
+            "-v",
+        ];
+        let expected = [
+            "up",
+            "--token",
+            "***",
+            "--name",
+            "x",
+            "--password=***",
+            "--token-file",
+            "f",
+            "-v",
+        ];
+        assert_eq!(Redactor::default().arguments(&arguments), expected);
     }
 
     #[test]

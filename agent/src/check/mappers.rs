@@ -26,7 +26,7 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
 }
 
 async fn judge(status: &StatusReport) -> Finding {
-    let mut parts = unserved(&status.devices);
+    let mut parts = without_mapper(&status.devices);
     for mapper in &status.mappers {
         let connected = timeout(CONNECT_TIMEOUT, UnixStream::connect(&mapper.socket)).await;
         let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
@@ -37,7 +37,7 @@ async fn judge(status: &StatusReport) -> Finding {
 }
 
 /// Returns a warning for each protocol without a mapper.
-fn unserved(devices: &[DeviceState]) -> Vec<CheckResult> {
+fn without_mapper(devices: &[DeviceState]) -> Vec<CheckResult> {
     let mut protocols = BTreeMap::<&str, usize>::new();
     for device in devices.iter().filter(|device| !device.mapper) {
         *protocols.entry(&device.protocol).or_default() += 1;

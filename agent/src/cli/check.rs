@@ -73,11 +73,11 @@ pub struct Bundle {
     pub output: Option<PathBuf>,
 
     /// Begin of the logs: a duration before now or a time
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = values::time)]
+    #[arg(long, value_name = "WHEN", default_value = "24h", value_parser = values::time)]
     pub since: Timestamp,
 
     /// End of the logs: a duration before now or a time [default: now]
-    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    #[arg(long, value_name = "WHEN", value_parser = values::time)]
     pub until: Option<Timestamp>,
 
     /// Log file of the agent, if the journal does not have its log. Repeatable

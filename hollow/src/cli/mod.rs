@@ -17,6 +17,7 @@ pub use agent::cli::Output;
 
 pub use self::{
     access::Access,
+    bundle::Bundle,
     cluster::ClusterArgs,
     db::{DbCommand, DbPlace},
     devices::DeviceCommand,
@@ -30,9 +31,11 @@ pub use self::{
 };
 
 mod access;
+mod bundle;
 mod cluster;
 mod db;
 mod devices;
+mod examples;
 mod faults;
 mod headings;
 mod hollow;
@@ -44,78 +47,10 @@ mod rules;
 mod tips;
 mod why;
 
-use self::host::{host, listen_address};
-
-const EXAMPLES: &str = "\
-Examples:
-  A cloud on this machine, and kubectl for it:
-    cloudsim up
-    export KUBECONFIG=$PWD/cloudsim.kubeconfig
-    kubectl get nodes
-
-  The same with three nodes in the same process, which run pods without containers:
-    cloudsim up --nodes 3
-
-  A cloud for other machines, with its state on disk:
-    cloudsim up --address 0.0.0.0 --data-dir /var/lib/cloudsim
-
-  A cloud in the background:
-    cloudsim up --detach --nodes 3
-    cloudsim status
-    cloudsim down
-
-  Watch nodes connect, and the names of disconnected ones for a script:
-    cloudsim nodes --watch
-    cloudsim nodes -o json | jq '.nodes[] | select(.session == null).name'
-
-  Encrypt Secrets and keys on disk, and check the database:
-    cloudsim db new-key /etc/cloudsim.key
-    cloudsim up --data-dir /var/lib/cloudsim --key-file /etc/cloudsim.key
-    cloudsim db check --data-dir /var/lib/cloudsim --key-file /etc/cloudsim.key
-
-  The join token, and one for a single node:
-    cloudsim token
-    cloudsim token --node edge-1 --ttl 10m
-
-  Free the name of a node for another machine:
-    cloudsim node reset edge-1
-
-  Find out why a pod does not run:
-    cloudsim why pod/hello
-
-  List devices, and set a property's desired value:
-    cloudsim devices
-    cloudsim devices set default/thermometer target=25
-
-  List rules, and send a message through one:
-    cloudsim rules
-    cloudsim rules send edge-1 default/hello --body on
-
-  Degrade the link of one node, and cut that of another:
-    cloudsim faults set edge-1 --profile Satellite
-    cloudsim faults cut edge-2
-
-  A hundred simulated nodes that join a cloud elsewhere:
-    cloudsim hollow --cloud cloud.example.org --token-file token --nodes 100
-
-  Cluster mode, for example with kind:
-    cloudsim up --kube-context kind-kind --address 0.0.0.0
-    cloudsim token --kubeconfig ~/.kube/config
-
-  A scenario from a file, with a JUnit report:
-    cloudsim run examples/scenarios/cut.yaml --junit outcome.xml
-
-Environment:
-  KUBECONFIG                         Kubeconfig files, as for kubectl
-  CLOUDSIM_LOG, CLOUDSIM_LOG_FORMAT  Values of --log-filter and --log-format
-  NO_COLOR                           Print no colours
-  CLICOLOR_FORCE                     Print colours in a pipe, too
-
-Not supported: node jobs (operations.kubeedge.io), node groups (apps.kubeedge.io).";
-
-const SELFTEST_NOTES: &str = "\
-Exit code: 0 passed, 1 failed.
-The cluster is that of --kubeconfig, of $KUBECONFIG, or of the pod in which the command runs.";
+use self::{
+    examples::{BUNDLE_NOTES, EXAMPLES, SELFTEST_NOTES},
+    host::{host, listen_address},
+};
 
 /// What `--version` prints; `-V` prints only its first line.
 static VERSION: LazyLock<String> =
@@ -315,6 +250,9 @@ pub enum Command {
         )]
         output: Option<Output>,
     },
+    /// Write an archive for a bug report, without secrets
+    #[command(after_help = BUNDLE_NOTES)]
+    Bundle(Bundle),
     /// List network, certificate and message faults, or inject them
     #[command(visible_alias = "fault")]
     Faults {

@@ -47,6 +47,7 @@ fn wrong_numbers_are_answered_with_the_form_that_the_option_expects() {
         ("SECONDS", "expected a whole number of seconds"),
         ("BYTES", "expected a number of bytes"),
         ("TIME", "expected a whole number with a unit"),
+        ("WHEN", "expected a duration before now"),
         ("FRACTION", "expected a number from 0 to 1"),
         ("LEVEL", "expected a whole number from -1"),
     ];

@@ -1,5 +1,6 @@
 //! The subcommands of `cloudsim`.
 
+mod bundle;
 mod choice;
 mod clouds;
 mod cluster;
@@ -154,6 +155,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             })
             .await;
         }
+        Command::Bundle(options) => bundle::run(&options, &Records::of_user()).await,
         Command::Rules {
             access,
             list,
