@@ -54,6 +54,7 @@ pub const SESSIONS: [(&str, &[&str]); 4] = [
             "docs/mappers.md",
             "docs/devices.md",
             "docs/stats.md",
+            "docs/troubleshooting.md",
             "docs/node.md",
             "docs/differences.md",
             "docs/metaserver.md",

@@ -54,6 +54,18 @@ fn pages_about_a_node_show_what_its_commands_do() -> anyhow::Result<()> {
             "edge-agent db",
             "edge-agent --config HERE/tutorial/node/etc/kubeedge/config/edgecore.yaml db",
         ),
+        (
+            "edge-agent check",
+            "edge-agent --config HERE/tutorial/node/etc/kubeedge/config/edgecore.yaml check",
+        ),
+        (
+            "edge-agent status",
+            "edge-agent --config HERE/tutorial/node/etc/kubeedge/config/edgecore.yaml status",
+        ),
+        (
+            "edge-agent bundle",
+            "edge-agent --config HERE/tutorial/node/etc/kubeedge/config/edgecore.yaml bundle",
+        ),
         ("DIR", "HERE/data"),
     ];
     follow("node", places, 30)
