@@ -56,6 +56,7 @@ use self::{
 use crate::{
     cli::{Access, Cli, Command},
     fleet::Fleet,
+    nearest,
 };
 
 /// Runs the command.
@@ -223,12 +224,6 @@ enum Nodes {
     Temporary(Fleet),
     /// They continue at the next start.
     Kept(Fleet),
-}
-
-/// Returns the known name that was probably meant, in parentheses; nothing if none is near.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let near = agent::config::nearest(name, known);
-    near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
 }
 
 /// Stops the nodes. Agents that take longer than a moment end with the program, as in a power cut, which loses nothing.

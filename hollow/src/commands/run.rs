@@ -28,8 +28,10 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
     for file in files(&options.files)? {
         match read(&file) {
             Ok(scenario) => scenarios.push((file, scenario)),
-            Err(error) => {
-                print_line(&format!("{}: {error:#}", file.display()));
+            Err(faults) => {
+                for fault in faults {
+                    print_line(&format!("{}: {fault}", file.display()));
+                }
                 wrong = true;
             }
         }
@@ -113,9 +115,9 @@ fn files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-fn read(file: &Path) -> anyhow::Result<Scenario> {
-    let text = read_regular_text(file, MAX_SCENARIO_BYTES);
-    Ok(Scenario::read(
-        &text.context("the file cannot be read; check its name")?,
-    )?)
+/// Reads a scenario; returns everything that is wrong with the file.
+fn read(file: &Path) -> Result<Scenario, Vec<String>> {
+    let text = read_regular_text(file, MAX_SCENARIO_BYTES)
+        .map_err(|error| vec![format!("cannot read the file; check its name: {error}")])?;
+    Scenario::read(&text).map_err(|faults| faults.iter().map(ToString::to_string).collect())
 }

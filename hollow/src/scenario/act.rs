@@ -63,11 +63,11 @@ impl Stage {
                 self.cloud.faults().set_certificate(*certificate);
                 Ok(())
             }
-            Step::Hostile(hostile) => {
+            Step::SendMalformed(malformed) => {
                 let sent = self
                     .cloud
                     .faults()
-                    .send_hostile(&hostile.node, hostile.shape)
+                    .send_hostile(&malformed.node, malformed.message)
                     .await;
                 sent.map_err(|error| error.to_string())
             }
@@ -140,13 +140,18 @@ impl Stage {
             .unwrap_or(("", &target.api_version));
         let gvk = GroupVersionKind::gvk(group, version, &target.kind);
         let found = pinned_kind(&self.client(), &gvk).await;
-        let (resource, capabilities) = found.map_err(|error| {
-            format!(
-                "the API serves no {} of {}: {}",
+        let (resource, capabilities) = found.map_err(|error| match error {
+            // its Display is a debug dump of the kind
+            kube::Error::Discovery(_) => format!(
+                "the API serves no kind {} in apiVersion {}; check both, or apply its CustomResourceDefinition first",
+                target.kind, target.api_version
+            ),
+            error => format!(
+                "cannot find kind {} of apiVersion {}: {}",
                 target.kind,
                 target.api_version,
                 story(&error)
-            )
+            ),
         })?;
         Ok(match capabilities.scope {
             Scope::Cluster => Api::all_with(self.client(), &resource),

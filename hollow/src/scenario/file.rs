@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 use wire::enroll::is_node_name;
 
-use super::expect::Path;
+use super::{expect::Path, parse::parse_all};
 
 /// A scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -92,8 +92,9 @@ pub(super) enum Step {
     Restore(String),
     /// Makes the servers for nodes present this certificate.
     Certificate(Certificate),
-    /// Sends a node a message that no cloud should send.
-    Hostile(Hostile),
+    /// Sends a node a malformed message.
+    #[serde(alias = "hostile")]
+    SendMalformed(Malformed),
     /// Ends a node's agent at once, as a power cut does.
     Kill(String),
     /// Stops a node's agent as a signal does.
@@ -117,12 +118,13 @@ pub(super) struct LinkFaults {
     pub(super) conditions: Conditions,
 }
 
-/// A message for a node.
+/// A malformed message for a node.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Hostile {
+pub(super) struct Malformed {
     pub(super) node: String,
-    pub(super) shape: Shape,
+    #[serde(alias = "shape")]
+    pub(super) message: Shape,
 }
 
 /// An object by its name.
@@ -213,38 +215,34 @@ impl Scenario {
     /// Reads a scenario.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
-    pub fn read(text: &str) -> Result<Self, Faulty> {
-        let options = serde_saphyr::options! { with_snippet: false };
-        let read = serde_saphyr::from_str_with_options(text, options);
-        let scenario: Self = read.map_err(|error| {
-            let line = error.location().map_or(0, |place| place.line());
-            let said = error.without_snippet().to_string();
-            let said = said
-                .rsplit_once(" at line ")
-                .map_or(said.as_str(), |(said, _)| said);
-            Faulty {
-                line,
-                what: format!("{}; see docs/scenarios.md", limits::excerpt(said)),
-            }
-        })?;
-        scenario.check()?;
-        Ok(scenario)
+    /// Everything that is wrong with it, in the order of its lines.
+    pub fn read(text: &str) -> Result<Self, Vec<Faulty>> {
+        let (scenario, mut faults) = parse_all(text);
+        // The steps after an invalid node would all name an unknown one.
+        if let Some(scenario) = &scenario {
+            faults.extend(scenario.check(&faults));
+        }
+        faults.sort_by_key(|fault| fault.line);
+        faults.dedup();
+        match scenario {
+            Some(scenario) if faults.is_empty() => Ok(scenario),
+            _ => Err(faults),
+        }
     }
 
-    fn check(&self) -> Result<(), Faulty> {
+    /// Checks what the format does not express. The lines of `known` faults are placeholders.
+    fn check(&self, known: &[Faulty]) -> Vec<Faulty> {
+        let mut faults = Vec::new();
+        let mut add = |line, what| faults.push(Faulty { line, what });
         if self.steps.is_empty() {
-            let what = "the scenario has no steps; add some below `steps:`".to_owned();
-            return Err(Faulty { line: 0, what });
+            let what = "the scenario has no steps; add some below `steps:`";
+            add(0, what.to_owned());
         }
         if let Some(cloud) = &self.cloud
             && !(1..=16).contains(&cloud.value.hubs)
         {
             let what = format!("a cloud has 1 to 16 hubs, not {}", cloud.value.hubs);
-            return Err(Faulty {
-                line: cloud.referenced.line(),
-                what,
-            });
+            add(cloud.referenced.line(), what);
         }
         for (place, node) in self.nodes.iter().enumerate() {
             let (name, line) = (&node.value.name, node.referenced.line());
@@ -252,22 +250,26 @@ impl Scenario {
                 let what = format!(
                     "{name:?} is not a valid node name; use lower-case letters, digits and -"
                 );
-                return Err(Faulty { line, what });
+                add(line, what);
             }
             if self.nodes().take(place).any(|other| other.name == *name) {
                 let what = format!("two nodes are named {name}; rename one of them");
-                return Err(Faulty { line, what });
+                add(line, what);
             }
+        }
+        let line = |first: Option<u64>| first.unwrap_or_default();
+        let nodes = line(self.nodes.first().map(|node| node.referenced.line()));
+        let steps = line(self.steps.first().map(|step| step.referenced.line()));
+        if known.iter().any(|fault| (nodes..steps).contains(&fault.line)) {
+            return faults;
         }
         let names: Vec<&str> = self.nodes().map(|node| node.name.as_str()).collect();
         for step in &self.steps {
-            let checked = step.value.check(&names);
-            checked.map_err(|what| Faulty {
-                line: step.referenced.line(),
-                what,
-            })?;
+            if let Err(what) = step.value.check(&names) {
+                add(step.referenced.line(), what);
+            }
         }
-        Ok(())
+        faults
     }
 }
 

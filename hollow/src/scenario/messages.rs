@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::file::{Expect, Step};
+use crate::nearest;
 
 impl Step {
     /// Returns what the step does, in one line.
@@ -16,8 +17,8 @@ impl Step {
             Self::HalfOpen(node) => format!("half-open {node}"),
             Self::Restore(node) => format!("restore {node}"),
             Self::Certificate(certificate) => format!("certificate {}", certificate.name()),
-            Self::Hostile(hostile) => {
-                format!("hostile {} to {}", hostile.shape.name(), hostile.node)
+            Self::SendMalformed(malformed) => {
+                format!("send {} to {}", malformed.message.name(), malformed.node)
             }
             Self::Kill(node) => format!("kill {node}"),
             Self::Stop(node) => format!("stop {node}"),
@@ -33,7 +34,8 @@ impl Step {
         let known = |name: &String| match nodes.contains(&name.as_str()) {
             true => Ok(()),
             false => Err(format!(
-                "there is no node {name:?}; the nodes in `nodes:` are {}",
+                "there is no node {name:?}{}; the nodes in `nodes:` are {}",
+                nearest(name, nodes.iter().copied()),
                 nodes.join(", ")
             )),
         };
@@ -45,7 +47,7 @@ impl Step {
             | Self::Stop(node)
             | Self::Start(node)
             | Self::Remember(node) => known(node),
-            Self::Hostile(hostile) => known(&hostile.node),
+            Self::SendMalformed(malformed) => known(&malformed.node),
             Self::Faults(faults) => {
                 if faults.node != "all" {
                     known(&faults.node)?;

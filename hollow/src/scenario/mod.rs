@@ -8,6 +8,7 @@ mod expect;
 mod file;
 mod junit;
 mod messages;
+mod parse;
 mod stage;
 
 use std::{
@@ -129,11 +130,19 @@ pub async fn run(
 }
 
 /// Returns an error and its causes in one line.
-fn story(error: &dyn std::error::Error) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
+fn story(error: &(dyn std::error::Error + 'static)) -> String {
+    let (mut text, mut cause) = (message(error), error.source());
     while let Some(error) = cause {
-        text = format!("{text}: {error}");
+        text = format!("{text}: {}", message(error));
         cause = error.source();
     }
     text
+}
+
+/// Returns the text of one error. For a refusal of the API, it is the API's message, without the status that kube dumps.
+fn message(error: &(dyn std::error::Error + 'static)) -> String {
+    match error.downcast_ref() {
+        Some(kube::Error::Api(status)) if !status.message.is_empty() => status.message.clone(),
+        _ => error.to_string(),
+    }
 }

@@ -18,7 +18,7 @@ steps:
 - cut: edge-1
 - expect: {node: edge-1, connected: false, within: 3s}
 - restore: edge-1
-- hostile: {node: edge-2, shape: null-content}
+- sendMalformed: {node: edge-2, message: null-content}
 - certificate: expired
 - pause: 10ms
 - expect:
@@ -48,12 +48,15 @@ fn a_file_says_what_happens_in_which_line() {
     );
 }
 
-/// Returns the error for the good file with one line changed.
+/// Returns the errors of the good file with one line changed.
 fn scenario_error(old: &str, new: &str) -> String {
     assert!(GOOD.contains(old), "{old}");
-    Scenario::read(&GOOD.replace(old, new))
-        .unwrap_err()
-        .to_string()
+    errors(&GOOD.replace(old, new)).join("\n  ")
+}
+
+fn errors(text: &str) -> Vec<String> {
+    let faults = Scenario::read(text).unwrap_err();
+    faults.iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -67,7 +70,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_cure() {
         ("within: 3s", "within: soon"),
         ("connected: false, ", ""),
         ("gone: true", "gone: true, has: {a: 1}"),
-        ("shape: null-content", "shape: kind-words"),
+        ("message: null-content", "message: kind-words"),
         ("name: edge-2", "name: edge-1"),
         ("hubs: 2", "hubs: 0"),
         ("name: a cut\n", ""),
@@ -85,6 +88,46 @@ fn what_is_wrong_is_said_with_its_line_and_the_cure() {
         })
         .collect();
     insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn every_error_of_a_file_is_reported_in_the_order_of_lines() {
+    let text = "\
+name: many errors
+nmoe: typo
+cloud: {hubs: 99}
+nodes:
+- name: edge-1
+steps:
+# a comment between
+- cutt: edge-1
+- expect:
+    node: edge-1
+    conected: true
+- cut: edge-2
+-   pause: soon
+- delete: {kind: Pod, nmae: web}
+";
+    let found = errors(text);
+    let beginnings = [
+        "line 2: unknown field \"nmoe\" (did you mean name?)",
+        "line 3: a cloud has 1 to 16 hubs",
+        "line 8: unknown word \"cutt\" (did you mean cut?)",
+        "line 11: unknown field \"conected\" (did you mean connected?)",
+        "line 12: there is no node \"edge-2\" (did you mean edge-1?)",
+        "line 13: \"soon\" is not a duration",
+        "line 14: unknown field \"nmae\" (did you mean name?)",
+    ];
+    assert_eq!(found.len(), beginnings.len(), "{found:#?}");
+    for (found, expected) in found.iter().zip(beginnings) {
+        assert!(found.starts_with(expected), "{found}");
+    }
+    // where a list is written in one line, or a node is invalid, the errors that may follow from the first are not reported
+    assert_eq!(errors("name: x\nnodes: [{nmae: a}]\nsteps: [{cut: a}, {cutt: a}]\n").len(), 1);
+    let node = errors("name: x\nnodes:\n- nmae: a\nsteps:\n- cut: a\n- cutt: a\n");
+    assert_eq!(node.len(), 2, "{node:?}");
+    let many = format!("name: x\nsteps:\n{}", "- cutt: a\n".repeat(50));
+    assert_eq!(errors(&many).len(), 20);
 }
 
 #[tokio::test(flavor = "multi_thread")]
