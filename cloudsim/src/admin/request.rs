@@ -54,7 +54,7 @@ impl Command {
         match self {
             Self::Set(..) => "set conditions of links",
             Self::Clear(_) => "remove conditions of links",
-            Self::Hostile(..) => "send a hostile message",
+            Self::Hostile(..) => "send a malformed message",
             Self::Certificate(_) => "set the certificate that servers show",
             Self::Answers(_) => "set the answers to enrolment",
             Self::Reset(_) => "revoke a node's certificates",

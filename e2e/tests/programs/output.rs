@@ -72,7 +72,7 @@ fn tables_are_json_and_yaml_for_programs() -> anyhow::Result<()> {
         let all = told[of].as_array().with_context(|| format!("{told}"))?;
         Ok(all.iter().filter(|one| one["name"].is_string()).count())
     };
-    ensure!(names("profiles")? > 3 && names("shapes")? > 3);
+    ensure!(names("profiles")? > 3 && names("messages")? > 3);
 
     let mut check = Command::new(binary(AGENT)?);
     let told = run(check

@@ -62,21 +62,21 @@ pub enum FaultsCommand {
         #[arg(value_name = "NAME")]
         answers: Answers,
     },
-    /// Send a node messages that no cloud should send
+    /// Send malformed messages to a node, to test that it survives them
     Send {
         /// The node
         #[arg(value_name = "NODE")]
         node: String,
-        /// Messages from the list of `shapes` [default: all]
-        #[arg(value_name = "SHAPE")]
-        shapes: Vec<Shape>,
+        /// Names of malformed messages, which `cloudsim faults messages` lists [default: all]
+        #[arg(value_name = "MESSAGE")]
+        messages: Vec<Shape>,
     },
     /// List link profiles
     #[command(alias = "profile")]
     Profiles,
-    /// List malformed messages
-    #[command(alias = "shape")]
-    Shapes,
+    /// List the malformed messages of `send`
+    #[command(aliases = ["message", "shapes", "shape"])]
+    Messages,
 }
 
 /// A bad link.
@@ -86,10 +86,10 @@ pub struct Bad {
     #[arg(long, value_name = "NAME")]
     pub profile: Option<Profile>,
     /// Delay of each message, for example 300ms
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub delay: Option<Period>,
     /// Longest random delay in addition
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub jitter: Option<Period>,
     /// Bandwidth limit, bytes per second, for example 64Ki
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
@@ -107,10 +107,10 @@ pub struct Bad {
     #[arg(long, value_name = "FRACTION", value_parser = values::fraction)]
     pub stale: Option<f64>,
     /// Up time, for example 5s; alternates with --down
-    #[arg(long, value_name = "TIME", requires = "down")]
+    #[arg(long, value_name = "TIME", requires = "down", allow_hyphen_values = true)]
     pub up: Option<Period>,
     /// Down time, for example 5s; alternates with --up
-    #[arg(long, value_name = "TIME", requires = "up")]
+    #[arg(long, value_name = "TIME", requires = "up", allow_hyphen_values = true)]
     pub down: Option<Period>,
     /// Ignore the node's acknowledgements
     #[arg(long)]
@@ -209,6 +209,7 @@ mod tests {
             "set",
             "set edge-1 --up 5s",
             "set edge-1 --profile Pigeon",
+            "set edge-1 --delay -5s",
             "send edge-1 kind-words",
             "certificate gold",
             "answers yes",

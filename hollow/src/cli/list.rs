@@ -114,7 +114,7 @@ mod tests {
             "faults",
             "fault cut edge-1",
             "faults profiles -o name",
-            "faults shapes -o wide",
+            "faults messages -o wide",
             "tokens",
             "role",
             "completions bash",

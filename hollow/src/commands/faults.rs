@@ -1,11 +1,15 @@
 //! `cloudsim faults`: shows and changes the deliberate faults of a running cloud.
 
+use std::time::Duration;
+
 use anyhow::{Context, bail};
 use cloudsim::faults::{Conditions, FaultTarget, Link, Profile, Shape};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+use wire::text::count;
 
 use super::{
     listing::{Column, Listing, Row, Rows, show},
@@ -18,7 +22,16 @@ use crate::cli::{Access, Bad, FaultsCommand, ListArgs, ListFormat, Output};
 
 const COLUMNS: [Column; 2] = [Column::new("TARGET"), Column::new("FAULT")];
 const PROFILE_COLUMNS: [Column; 2] = [Column::new("PROFILE"), Column::new("CONDITIONS")];
-const SHAPE_COLUMNS: [Column; 2] = [Column::new("SHAPE"), Column::new("MESSAGE")];
+const MESSAGE_COLUMNS: [Column; 2] = [Column::new("MESSAGE"), Column::new("CONTENT")];
+
+/// How long one malformed message may take, with the time until the node is connected again.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often the same message is sent to a session that ends before it is written.
+const SEND_ATTEMPTS: u32 = 3;
+/// How long a node may take to end its session because of a message.
+const REACTION_TIME: Duration = Duration::from_millis(200);
+/// How often it is checked whether the node is connected.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(
     access: &Access,
@@ -31,7 +44,7 @@ pub(super) async fn run(
     };
     let command = match command {
         Some(FaultsCommand::Profiles) => return show(&once, async || profiles()).await,
-        Some(FaultsCommand::Shapes) => return show(&once, async || Ok(shapes())).await,
+        Some(FaultsCommand::Messages) => return show(&once, async || Ok(messages())).await,
         None => return list(access, &once).await,
         Some(FaultsCommand::List { watch }) => {
             return list(access, &ListArgs { watch, ..once }).await;
@@ -81,9 +94,9 @@ pub(super) async fn run(
                 .ask(Method::PUT, "answers", &json!({"answers": answers}))
                 .await?
         }
-        FaultsCommand::Send { node, shapes } => return send(&cloud, output, &node, &shapes).await,
+        FaultsCommand::Send { node, messages } => return send(&cloud, output, &node, &messages).await,
         // done above
-        FaultsCommand::List { .. } | FaultsCommand::Profiles | FaultsCommand::Shapes => {
+        FaultsCommand::List { .. } | FaultsCommand::Profiles | FaultsCommand::Messages => {
             return Ok(());
         }
     };
@@ -186,6 +199,7 @@ async fn check_known(cloud: &Remote, node: &str) -> anyhow::Result<()> {
     )
 }
 
+/// Sends malformed messages, one after the other.
 async fn send(
     cloud: &Remote,
     output: Option<Output>,
@@ -193,46 +207,72 @@ async fn send(
     shapes: &[Shape],
 ) -> anyhow::Result<()> {
     check_known(cloud, node).await?;
-    if !sessions(cloud)
-        .await?
-        .sessions
-        .iter()
-        .any(|session| session.node == node)
-    {
+    if !is_connected(cloud, node).await? {
         bail!("node {node} is not connected; `cloudsim nodes` lists connected nodes");
     }
+    let shapes = match shapes {
+        [] => Shape::ALL,
+        some => some,
+    };
     let mut outcomes = Vec::new();
-    for shape in if shapes.is_empty() {
-        Shape::ALL
-    } else {
-        shapes
-    } {
-        let path = format!("hostile/{node}");
-        let sent = cloud
-            .ask::<Value>(Method::POST, &path, &json!({"shape": shape}))
-            .await;
+    let mut failed = 0;
+    for shape in shapes {
         let name = shape.name();
-        match sent {
-            Ok(_) => {
-                outcomes.push(json!({"shape": name, "sent": true}));
+        match send_one(cloud, node, *shape).await {
+            Ok(()) => {
+                outcomes.push(json!({"message": name, "sent": true}));
                 print_outcome(output, &format!("{name:<18} sent to {node}"));
             }
-            // Many of these messages make a node end its session; it is connected again in a moment.
-            Err(error) if shapes.len() != 1 => {
-                outcomes.push(json!({"shape": name, "sent": false, "error": format!("{error:#}")}));
+            Err(error) => {
+                failed += 1;
+                outcomes
+                    .push(json!({"message": name, "sent": false, "error": format!("{error:#}")}));
                 print_outcome(output, &format!("{name:<18} not sent: {error:#}"));
             }
-            Err(error) => return Err(error),
         }
     }
-    let sent_any = outcomes.iter().any(|outcome| outcome["sent"] == true);
     if let Some(output) = output {
         print(output, &json!({"node": node, "messages": outcomes}))?;
     }
-    if !sent_any {
-        bail!("no message was sent to {node}");
+    if failed > 0 {
+        bail!("{failed} of {} were not sent to {node}", count(shapes.len(), "message"));
     }
     Ok(())
+}
+
+/// Sends one message when the node is connected. Many messages make a node end its session: it is connected again in a moment, and
+/// a message for a session that just ends is sent again.
+async fn send_one(cloud: &Remote, node: &str, shape: Shape) -> anyhow::Result<()> {
+    let body = json!({"shape": shape});
+    let path = format!("hostile/{node}");
+    let mut attempts = 0;
+    let sending = async {
+        loop {
+            while !is_connected(cloud, node).await? {
+                sleep(POLL_INTERVAL).await;
+            }
+            attempts += 1;
+            match cloud.ask::<Value>(Method::POST, &path, &body).await {
+                Ok(_) => break,
+                Err(error) if attempts == SEND_ATTEMPTS => return Err(error),
+                Err(_) => sleep(POLL_INTERVAL).await,
+            }
+        }
+        sleep(REACTION_TIME).await;
+        Ok(())
+    };
+    match timeout(SEND_TIMEOUT, sending).await {
+        Ok(sent) => sent,
+        Err(_) => bail!(
+            "node {node} was not connected again within {} s; see its log",
+            SEND_TIMEOUT.as_secs()
+        ),
+    }
+}
+
+async fn is_connected(cloud: &Remote, node: &str) -> anyhow::Result<bool> {
+    let sessions = sessions(cloud).await?.sessions;
+    Ok(sessions.iter().any(|session| session.node == node))
 }
 
 /// Prints a line for people; programs get a document at the end.
@@ -258,16 +298,16 @@ fn profiles() -> anyhow::Result<Listing> {
     Ok(catalogue("profiles", &PROFILE_COLUMNS, rows))
 }
 
-fn shapes() -> Listing {
+fn messages() -> Listing {
     let row = |shape: &Shape| Row {
-        name: format!("shape/{}", shape.name()),
+        name: format!("message/{}", shape.name()),
         id: shape.name().to_owned(),
         cells: vec![shape.name().to_owned(), shape.about().to_owned()],
         document: json!({"name": shape.name(), "about": shape.about()}),
     };
     catalogue(
-        "shapes",
-        &SHAPE_COLUMNS,
+        "messages",
+        &MESSAGE_COLUMNS,
         Shape::ALL.iter().map(row).collect(),
     )
 }
@@ -369,6 +409,13 @@ mod tests {
             let wrong = wrong.unwrap_err().to_string();
             assert!(wrong.contains("json or yaml"), "{wrong}");
         }
+        // after the first of these, the node ends its session
+        let broken = [Shape::NotJson, Shape::AnnouncedLength, Shape::NotText, Shape::Null];
+        let send = FaultsCommand::Send {
+            node: "edge-1".to_owned(),
+            messages: broken.to_vec(),
+        };
+        testkit::within("all messages are sent", order(send)).await.unwrap();
         // the conditions of a node that is no more are removed like others
         let gone = json!({"delay": "10ms"});
         remote

@@ -95,7 +95,7 @@ shapes! {
 
 /// There is no kind of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown hostile message {0:?}; `cloudsim faults shapes` lists them")]
+#[error("unknown malformed message {0:?}; `cloudsim faults messages` lists them")]
 pub struct UnknownShape(String);
 
 impl FromStr for Shape {
