@@ -1,5 +1,8 @@
 //! Labels on the command line, checked by the rules of Kubernetes.
 
+use crate::config::is_subdomain;
+pub use crate::config::{check_label_key, check_label_value};
+
 /// Parses `KEY=VALUE`.
 ///
 /// # Errors
@@ -11,36 +14,6 @@ pub fn label(text: &str) -> Result<(String, String), String> {
     check_label_key(key)?;
     check_label_value(value)?;
     Ok((key.to_owned(), value.to_owned()))
-}
-
-/// Checks the key of a label or taint: a name, or a domain and a name.
-///
-/// # Errors
-/// It is no key.
-pub fn check_label_key(key: &str) -> Result<(), String> {
-    let (domain, name) = match key.split_once('/') {
-        Some((domain, name)) => (Some(domain), name),
-        None => (None, key),
-    };
-    if domain.is_none_or(is_subdomain) && is_word(name) {
-        return Ok(());
-    }
-    Err(format!(
-        "{key:?} is not a valid key, such as zone or example.com/zone"
-    ))
-}
-
-/// Checks the value of a label or taint.
-///
-/// # Errors
-/// It is no value.
-pub fn check_label_value(value: &str) -> Result<(), String> {
-    if value.is_empty() || is_word(value) {
-        return Ok(());
-    }
-    Err(format!(
-        "{value:?} is not a valid value: at most 63 letters and digits, with `-`, `_` and `.` between them"
-    ))
 }
 
 /// Parses an object's name: DNS labels (RFC 1123) separated by dots.
@@ -55,28 +28,6 @@ pub fn subdomain(text: &str) -> Result<String, String> {
         "expected lower-case letters and digits, with `-` and `.` between them (RFC 1123)"
             .to_owned(),
     )
-}
-
-fn is_subdomain(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_label = |label: &str| {
-        !label.is_empty()
-            && label.len() <= 63
-            && label.bytes().all(inner)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    text.len() <= 253 && text.split('.').all(is_label)
-}
-
-fn is_word(text: &str) -> bool {
-    let outer = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    text.len() <= 63
-        && outer(text.bytes().next())
-        && outer(text.bytes().last())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Error, report::Warning};
+use super::{Error, names::nearest, report::Warning};
 
 /// The version of the file's form that the agent reads.
 pub(super) const API_VERSION: &str = "edgecore.config.kubeedge.io/v1alpha2";
@@ -28,7 +28,12 @@ pub(super) fn check(path: &Path, document: &Value) -> Result<Vec<Warning>, Error
         |(name, value): &(&str, &str)| !is_missing(name) && get(name) != Some(&Value::from(*value));
     let header = [("apiVersion", API_VERSION), ("kind", KIND)];
     if document.is_object() && is_missing("modules") && !header.iter().any(is_foreign) {
-        return Err(Error::NoModules(path.to_owned()));
+        let keys = document.as_object().into_iter().flatten();
+        let near = |(key, _): &(&String, &Value)| nearest(key, ["modules"].into_iter()).is_some();
+        return Err(Error::NoModules {
+            path: path.to_owned(),
+            near: keys.into_iter().find(near).map(|(key, _)| key.clone()),
+        });
     }
     let missing = header.into_iter().filter(|(name, _)| is_missing(name));
     Ok(missing
@@ -71,6 +76,8 @@ mod tests {
             let counted = found.as_ref().map(Vec::len).map_err(drop);
             assert_eq!(counted, expected, "{document}: {found:?}");
         }
+        let typo = check(Path::new("x"), &json!({"modlues": {}})).unwrap_err();
+        assert!(typo.to_string().contains("is \"modlues\" a typing error?"), "{typo}");
         let refused = check(Path::new("/x.yaml"), &json!({})).unwrap_err();
         assert!(
             refused

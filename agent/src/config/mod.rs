@@ -18,6 +18,7 @@ mod token;
 mod typed;
 
 use std::{
+    fmt::Display,
     fs,
     io::{self, Read},
     path::{Path, PathBuf},
@@ -30,7 +31,7 @@ pub use self::{
     convert::disabled_eviction,
     document::{default_config, minimal_config},
     host::Host,
-    names::nearest,
+    names::{check_label_key, check_label_value, is_subdomain, nearest},
     report::{FieldError, Warning},
     token::remove_token,
     typed::*,
@@ -50,12 +51,18 @@ const MAX_BYTES: u64 = 1024 * 1024;
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file is missing, or cannot be read.
+    /// The file does not exist.
     #[error(
-        "cannot read {path}; join a cloud with `edge-agent join`, or create a minimal configuration: `mkdir -p {} && edge-agent \
+        "{path} does not exist; check the path, join a cloud with `edge-agent join`, or create a minimal configuration: `{}edge-agent \
          --minconfig > {path}`",
-        path.parent().unwrap_or(Path::new(".")).display()
+        make_folder(path)
     )]
+    Missing {
+        /// The path of the file.
+        path: PathBuf,
+    },
+    /// The file cannot be read.
+    #[error("cannot read {path}; check that it is a text file, and that this user may read it")]
     Read {
         /// The path of the file.
         path: PathBuf,
@@ -87,10 +94,16 @@ pub enum Error {
     Empty(PathBuf),
     /// The file sets nothing of the agent.
     #[error(
-        "{0} has no `modules`, so the node would have no cloud; join a cloud with `edge-agent join`, or write a configuration with \
-         `edge-agent --minconfig > {0}`"
+        "{path} has no `modules`{}, so the node would have no cloud; join a cloud with `edge-agent join`, or write a configuration with \
+         `edge-agent --minconfig > {path}`",
+        near.as_ref().map_or_else(String::new, |near| format!(" (is {near:?} a typing error?)"))
     )]
-    NoModules(PathBuf),
+    NoModules {
+        /// The path of the file.
+        path: PathBuf,
+        /// A key that may have been meant.
+        near: Option<String>,
+    },
     /// The file is not YAML.
     #[error("{path} is not YAML")]
     Yaml {
@@ -101,12 +114,14 @@ pub enum Error {
         source: NotYaml,
     },
     /// Settings have wrong values.
-    #[error("{path} has {} to correct:{}", describe_count(errors), lines(errors))]
+    #[error("{path} has {} to correct:{}{}", describe_count(errors), lines(errors), lines(typos))]
     Invalid {
         /// The path of the file.
         path: PathBuf,
         /// All errors.
         errors: Vec<FieldError>,
+        /// The mistyped keys of the same file, which may be the reason.
+        typos: Vec<Warning>,
     },
 }
 
@@ -135,11 +150,19 @@ pub fn host_port_or(text: &str, port: u16) -> Result<HostPort, &'static str> {
 pub fn load(path: &Path) -> Result<(Config, Vec<Warning>), Error> {
     let text = read_limited(path)?;
     let token = token::bootstrap_token(path)?;
-    let document = parse_yaml(path, &text)?;
-    let missing = header::check(path, &document)?;
-    let (config, mut warnings) = parse_document(path, document, token, &Host::detect())?;
+    let missing = header::check(path, &parse_yaml(path, &text)?)?;
+    let (config, mut warnings) = parse(path, &text, token, &Host::detect())?;
     warnings.extend(missing);
     Ok((config, warnings))
+}
+
+/// Reads the configuration at `path` for a command that needs only its paths: it may set no module.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_paths(path: &Path) -> Result<Config, Error> {
+    let text = read_limited(path)?;
+    parse(path, &text, None, &Host::detect()).map(|(config, _)| config)
 }
 
 /// Parses a configuration with a given token and host.
@@ -149,7 +172,15 @@ pub(crate) fn parse(
     token: Option<String>,
     host: &Host,
 ) -> Result<(Config, Vec<Warning>), Error> {
-    parse_document(path, parse_yaml(path, text)?, token, host)
+    let mut parsed = parse_document(path, parse_yaml(path, text)?, token, host);
+    if let Err(Error::Invalid { errors, .. }) = &mut parsed
+        && let Some(positions) = yaml::positions(text)
+    {
+        for error in errors {
+            error.line = positions.line(&error.path);
+        }
+    }
+    parsed
 }
 
 fn parse_yaml(path: &Path, text: &str) -> Result<Value, Error> {
@@ -195,6 +226,9 @@ fn parse_document(
         _ => Err(Error::Invalid {
             path: path.to_owned(),
             errors: report.errors,
+            typos: (report.warnings.into_iter())
+                .filter(Warning::is_typo)
+                .collect(),
         }),
     }
 }
@@ -230,9 +264,12 @@ fn set_token(document: &mut Value, token: String) {
 }
 
 fn read_limited(path: &Path) -> Result<String, Error> {
-    let read = |source| Error::Read {
-        path: path.to_owned(),
-        source,
+    let read = |source: io::Error| {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound => Error::Missing { path },
+            _ => Error::Read { path, source },
+        }
     };
     let mut text = String::new();
     let file = limits::open_regular_file(path, fs::OpenOptions::new().read(true)).map_err(read)?;
@@ -254,8 +291,18 @@ fn describe_count(errors: &[FieldError]) -> String {
     }
 }
 
-fn lines(errors: &[FieldError]) -> String {
-    errors.iter().map(|error| format!("\n  {error}")).collect()
+fn lines(all: &[impl Display]) -> String {
+    all.iter().map(|one| format!("\n  {one}")).collect()
+}
+
+/// Returns the command that creates the folder of a file, if there is none.
+fn make_folder(file: &Path) -> String {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
+            format!("mkdir -p {} && ", folder.display())
+        }
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -211,7 +211,8 @@ fn describe_value(value: &Value) -> String {
     }
 }
 
-fn join(path: &str, key: &str) -> String {
+/// Returns the path of a key below `path`.
+pub(super) fn join(path: &str, key: &str) -> String {
     let plain = key
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');

@@ -9,10 +9,15 @@ pub struct FieldError {
     pub path: String,
     /// What is wrong, and what to write instead.
     pub message: String,
+    /// The line in the file; `None` if the file does not set it.
+    pub line: Option<u64>,
 }
 
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
         write!(f, "{}: {}", self.path, self.message)
     }
 }
@@ -55,6 +60,13 @@ pub enum Warning {
     },
 }
 
+impl Warning {
+    /// Reports whether it is about a mistyped key.
+    pub(super) fn is_typo(&self) -> bool {
+        matches!(self, Self::UnknownKey { .. } | Self::Case { .. })
+    }
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -65,7 +77,9 @@ impl fmt::Display for Warning {
                 write!(f, "{path}: unknown key, ignored; did you mean {near}?")
             }
             Self::UnknownKey { path, near: None } => write!(f, "{path}: unknown key, ignored"),
-            Self::Case { path, right } => write!(f, "{path}: read as {right}; write it so"),
+            Self::Case { path, right } => {
+                write!(f, "{path}: read as {right}; write {right}, with this case")
+            }
             Self::Missing { path, value } => {
                 write!(f, "{path}: missing; write `{path}: {value}`")
             }
@@ -92,6 +106,7 @@ impl Report {
         self.errors.push(FieldError {
             path: path.to_owned(),
             message: message.into(),
+            line: None,
         });
     }
 

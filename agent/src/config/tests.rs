@@ -186,6 +186,69 @@ fn a_number_that_is_text_gets_the_cure_that_helps() {
 }
 
 #[test]
+fn settings_with_a_syntax_or_a_range_are_checked() {
+    let kubelet = |text: &str| format!("edged: {{tailoredKubeletConfig: {{{text}}}}}");
+    for (text, place, cure) in [
+        ("edged: {nodeLabels: {a b: c}}".to_owned(), "nodeLabels[\"a b\"]", "such as zone"),
+        ("edged: {nodeLabels: {zone: north west}}".to_owned(), "nodeLabels.zone", "at most 63"),
+        ("edged: {nodeLabels: {Example.com/a: b}}".to_owned(), "Example.com/a", "such as zone"),
+        ("edged: {podSandboxImage: my image}".to_owned(), "podSandboxImage", "such as kubeedge/pause"),
+        ("edged: {customInterfaceName: eth 0}".to_owned(), "customInterfaceName", "such as eth0"),
+        (kubelet("maxPods: 0"), "maxPods", "from 1 to"),
+        (kubelet("podsPerCore: -1"), "podsPerCore", "from 0 to"),
+        (kubelet("clusterDomain: Cluster_local"), "clusterDomain", "such as cluster.local"),
+        (kubelet("allowedUnsafeSysctls: ['net.*.x']"), "allowedUnsafeSysctls", "such as net.core"),
+        (kubelet("registerWithTaints: [{key: a b, effect: NoSchedule}]"), "registerWithTaints[0].key", "such as zone"),
+        (kubelet("registerWithTaints: [{key: a, value: b c, effect: NoSchedule}]"), "registerWithTaints[0].value", "at most 63"),
+        (
+            "metaManager: {metaServer: {enable: true, apiAudiences: ['']}}".to_owned(),
+            "metaServer.apiAudiences",
+            "remove it",
+        ),
+    ] {
+        let said = refusal(&format!("modules: {{{text}}}"));
+        assert!(said.contains(place) && said.contains(cure), "{text}: {said}");
+        assert!(said.contains("line 1: "), "{text}: {said}");
+    }
+    for good in [
+        "edged: {nodeLabels: {zone: north, example.com/rack: '', node-role.kubernetes.io/edge: ''}}".to_owned(),
+        kubelet("clusterDomain: ''"),
+        kubelet("maxPods: 1, allowedUnsafeSysctls: [kernel.msg*, net.core.somaxconn]"),
+    ] {
+        config(&format!("modules: {{{good}}}"));
+    }
+}
+
+#[test]
+fn errors_have_their_line_and_do_not_hide_mistyped_keys() {
+    let text = "\
+modules:
+  edgeHub:
+    websockt: {enable: true}
+    heartbeat: 0
+
+  edged:
+    tailoredKubeletConfig:
+      evictionHard:
+        memory.available: lots
+      registerWithTaints:
+      - key: edge
+        effect: NoSchedule
+      - key: other
+        effect: Always
+";
+    let said = refusal(text);
+    for part in [
+        "line 4: modules.edgeHub.heartbeat: is 0",
+        "line 9: modules.edged.tailoredKubeletConfig.evictionHard.memory.available: is",
+        "line 14: modules.edged.tailoredKubeletConfig.registerWithTaints[1].effect: is",
+        "\n  modules.edgeHub.websockt: unknown key, ignored; did you mean websocket?",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
 fn warnings_name_the_place() {
     let text = "\
 modules:
@@ -367,13 +430,16 @@ fn the_token_is_not_shown() {
 fn files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("edgecore.yaml");
-    assert!(matches!(load(&path).unwrap_err(), Error::Read { .. }));
+    let missing = load(&path).unwrap_err();
+    assert!(matches!(missing, Error::Missing { .. }), "{missing}");
+    assert!(!missing.to_string().contains("mkdir"), "the folder exists: {missing}");
     fs::write(&path, "# comment\n".repeat(1024 * 1024)).unwrap();
     assert!(matches!(load(&path).unwrap_err(), Error::TooLarge(_)));
     fs::write(&path, [0xff; 20]).unwrap();
     assert!(matches!(load(&path).unwrap_err(), Error::Read { .. }));
     fs::write(&path, "kind: EdgeCore\n").unwrap();
-    assert!(matches!(load(&path).unwrap_err(), Error::NoModules(_)));
+    assert!(matches!(load(&path).unwrap_err(), Error::NoModules { .. }));
+    assert!(load_paths(&path).is_ok(), "commands for the database need no modules");
     fs::write(&path, "kind: EdgeCore\nmodules: {}\n").unwrap();
     assert_eq!(load(&path).unwrap().0.edge_hub.token, None);
     fs::write(

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::config::{
     file,
-    names::is_node_name,
+    names::{check_label_key, check_label_value, is_node_name, is_subdomain},
+    overlay::join,
     typed::{Edged, Node, Taint, TaintEffect},
 };
 
@@ -51,16 +52,13 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
         housekeeping: housekeeping::convert(edged, values),
         eviction: eviction::convert(kubelet, values),
         groups: cgroups::convert(kubelet, values),
-        sandbox_image: values.text(
-            "modules.edged.podSandboxImage",
-            edged.pod_sandbox_image.clone(),
-        ),
+        sandbox_image: sandbox_image(&edged.pod_sandbox_image, values),
         cluster_dns: kubelet
             .cluster_dns
             .iter()
             .map(|text| values.address(&at("clusterDNS"), text))
             .collect(),
-        cluster_domain: kubelet.cluster_domain.clone(),
+        cluster_domain: cluster_domain(&kubelet.cluster_domain, values),
         resolv_conf: values.optional_path(&at("resolvConf"), kubelet.resolv_conf.clone()),
         server: SocketAddr::new(
             values.address(&at("address"), &kubelet.address),
@@ -72,7 +70,7 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
             ),
         ),
         report_events: edged.report_event,
-        allowed_sysctls: kubelet.allowed_unsafe_sysctls.clone(),
+        allowed_sysctls: allowed_sysctls(&kubelet.allowed_unsafe_sysctls, values),
         settings: used_settings(kubelet),
     }
 }
@@ -93,10 +91,10 @@ pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
         name: node_name(&edged.hostname_override, values),
         ip: optional(edged.node_ip.clone())
             .map(|text| values.node_address("modules.edged.nodeIP", &text)),
-        interface: optional(edged.custom_interface_name.clone()),
+        interface: interface(&edged.custom_interface_name, values),
         register: kubelet.register_node,
         schedulable: edged.register_schedulable,
-        labels: edged.node_labels.clone(),
+        labels: labels(&edged.node_labels, values),
         taints: taints(&kubelet.register_with_taints, values),
         lease_duration: values.seconds(
             &at("nodeLeaseDurationSeconds"),
@@ -112,13 +110,77 @@ pub(super) fn node(edged: &file::Edged, values: &mut Values<'_>) -> Node {
             &kubelet.node_status_report_frequency,
         ),
         capacity: ::edged::Capacity::default(),
-        max_pods: values.number(&at("maxPods"), kubelet.max_pods, 0, 1_000_000),
+        max_pods: values.number(&at("maxPods"), kubelet.max_pods, 1, 1_000_000),
         pods_per_core: values.number(&at("podsPerCore"), kubelet.pods_per_core, 0, 10_000),
         max_images: images(kubelet.node_status_max_images, values),
         kube_reserved: check_reserved(&at("kubeReserved"), &kubelet.kube_reserved, values),
         system_reserved: check_reserved(&at("systemReserved"), &kubelet.system_reserved, values),
         eviction_hard: kubelet.eviction_hard.clone(),
     }
+}
+
+fn sandbox_image(text: &str, values: &mut Values<'_>) -> String {
+    let path = "modules.edged.podSandboxImage";
+    if text.trim().contains(char::is_whitespace) {
+        values.error(
+            path,
+            format!("is {text:?}, but must be an image such as kubeedge/pause:3.6"),
+        );
+    }
+    values.text(path, text.to_owned())
+}
+
+fn cluster_domain(text: &str, values: &mut Values<'_>) -> String {
+    if !text.is_empty() && !is_subdomain(text) {
+        values.error(
+            &format!("{KUBELET}.clusterDomain"),
+            format!("is {text:?}, but must be a domain such as cluster.local"),
+        );
+    }
+    text.to_owned()
+}
+
+/// Checks names of sysctls, of which the last character may be `*`, as the kubelet does.
+fn allowed_sysctls(written: &[String], values: &mut Values<'_>) -> Vec<String> {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '-' | '_');
+    for text in written {
+        let name = text.strip_suffix('*').unwrap_or(text);
+        if name.is_empty() || !name.chars().all(is_letter) {
+            let must = "must have names such as net.core.somaxconn or kernel.msg*";
+            values.error(
+                &format!("{KUBELET}.allowedUnsafeSysctls"),
+                format!("has {text:?}, but {must}"),
+            );
+        }
+    }
+    written.to_vec()
+}
+
+/// Checks the name of a network interface by the kernel's rules.
+fn interface(text: &str, values: &mut Values<'_>) -> Option<String> {
+    const MAX_BYTES: usize = 15;
+    let is_wrong = |c: char| c.is_whitespace() || c == '/';
+    if text.len() > MAX_BYTES || text.contains(is_wrong) {
+        values.error(
+            "modules.edged.customInterfaceName",
+            format!("is {text:?}, but must be the name of a network interface such as eth0"),
+        );
+    }
+    optional(text.to_owned())
+}
+
+/// Checks labels, which the cloud would refuse together with the whole Node.
+fn labels(
+    written: &BTreeMap<String, String>,
+    values: &mut Values<'_>,
+) -> BTreeMap<String, String> {
+    for (key, value) in written {
+        let checked = check_label_key(key).and_then(|()| check_label_value(value));
+        if let Err(why) = checked {
+            values.error(&join("modules.edged.nodeLabels", key), why);
+        }
+    }
+    written.clone()
 }
 
 /// Converts the limit of images; -1 is no limit.
@@ -224,6 +286,11 @@ fn taints(written: &[file::Taint], values: &mut Values<'_>) -> Vec<Taint> {
         let path = format!("{KUBELET}.registerWithTaints[{index}]");
         if taint.key.is_empty() {
             values.error(&format!("{path}.key"), "is missing");
+        } else if let Err(why) = check_label_key(&taint.key) {
+            values.error(&format!("{path}.key"), why);
+        }
+        if let Err(why) = check_label_value(&taint.value) {
+            values.error(&format!("{path}.value"), why);
         }
         let effect = match taint.effect.as_str() {
             "NoSchedule" => TaintEffect::NoSchedule,

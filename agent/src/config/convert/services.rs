@@ -82,6 +82,14 @@ fn meta_server(
             );
         }
     }
+    for (key, texts) in [
+        ("serviceAccountIssuers", Some(&written.service_account_issuers)),
+        ("apiAudiences", written.api_audiences.as_ref()),
+    ] {
+        if texts.is_some_and(|texts| texts.iter().any(|text| text.trim().is_empty())) {
+            values.error(&at(key), "has an empty element; remove it");
+        }
+    }
     MetaServer {
         server: values.socket(&at("server"), &written.server),
         dummy_server: values.socket(&at("dummyServer"), &written.dummy_server),

@@ -30,7 +30,7 @@ pub(super) fn bootstrap_token(config: &Path) -> Result<Option<String>, Error> {
     {
         match read_limited(&file) {
             Ok(text) => return Ok(Some(text.trim().to_owned())),
-            Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            Err(Error::Missing { .. }) => {}
             Err(error) => return Err(error),
         }
     }

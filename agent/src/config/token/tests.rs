@@ -96,7 +96,7 @@ fn a_link_stays_a_link() {
 #[test]
 fn a_missing_file_is_an_error() {
     let error = remove_token(Path::new("/nonexistent/edgecore.yaml")).unwrap_err();
-    assert!(matches!(error, Error::Read { .. }), "{error}");
+    assert!(matches!(error, Error::Missing { .. }), "{error}");
 }
 
 #[test]
