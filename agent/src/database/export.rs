@@ -27,7 +27,7 @@ pub(super) async fn run(
     overwrite: bool,
     out: &mut impl Write,
 ) -> anyhow::Result<ExitCode> {
-    let (config, _) = config::load(path)?;
+    let config = config::load_paths(path)?;
     let (store, seal) = (app::database(&config), app::seal(&config)?);
     let target = output.unwrap_or(&config.database);
     refuse(&store, target, overwrite)?;

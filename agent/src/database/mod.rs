@@ -1,11 +1,13 @@
 //! `edge-agent db`: commands for the database of a node.
 
 use std::{
-    io::{self, ErrorKind, Write},
+    fs,
+    io::{self, ErrorKind, Read, Write},
+    path::Path,
     process::ExitCode,
 };
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use futures::TryStreamExt;
 use objectstore::{Health, Inspection, Object, Seal, StoreError};
 use serde_json::{Value, json};
@@ -73,17 +75,44 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 async fn open(file: &DbFile) -> anyhow::Result<Inspection> {
-    let config = config::load(&file.config);
+    let config = config::load_paths(&file.config);
     let (path, seal) = match (&file.database, config) {
-        (Some(path), Ok((config, _))) => (path.clone(), app::seal(&config)?),
+        (Some(path), Ok(config)) => (path.clone(), app::seal(&config)?),
         // a file from another machine is read without its configuration
         (Some(path), Err(_)) => (path.clone(), None),
         (None, config) => {
-            let (config, _) = config?;
+            let config = config?;
             (app::database(&config), app::seal(&config)?)
         }
     };
+    check_file(file, &path)?;
     Ok(Inspection::open(&path, seal).await?)
+}
+
+/// Checks that a file is a database before SQLite opens it, whose errors for other files name another cause.
+fn check_file(file: &DbFile, path: &Path) -> anyhow::Result<()> {
+    const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+    let mut begin = [0; MAGIC.len()];
+    let shown = path.display();
+    let read = limits::open_regular_file(path, fs::OpenOptions::new().read(true))
+        .and_then(|mut opened| opened.read_exact(&mut begin));
+    match read {
+        Ok(()) if begin == *MAGIC => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound && file.database.is_some() => {
+            bail!("{shown} does not exist; check the path")
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!(
+            "there is no database {shown}, which belongs to {}: the agent has not run with this configuration; name another one with \
+             --config",
+            file.config.display()
+        ),
+        Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
+            Err(error).with_context(|| format!("cannot read {shown}"))
+        }
+        _ => bail!(
+            "{shown} is not a database; name the file of an agent, such as /var/lib/kubeedge/outrigger.db"
+        ),
+    }
 }
 
 async fn check(

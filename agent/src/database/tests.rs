@@ -182,21 +182,6 @@ fn a_check_reports_every_fault() {
         (&told["faults"], &told["revision"]),
         (&json!([]), &json!(3))
     );
-    fs::write(node.at("text.db"), "kind: EdgeCore\n".repeat(500)).unwrap();
-    let text = DbFile {
-        database: Some(node.at("text.db")),
-        ..node.file()
-    };
-    assert!(matches!(
-        run(
-            &Db::Check {
-                file: text,
-                output: None
-            },
-            &mut Vec::new()
-        ),
-        Ok(ExitCode::FAILURE) | Err(_)
-    ));
     node.damage("UPDATE objects SET value = x'7b' WHERE name = 's'");
     let (code, said_damaged) = run_command(Db::Check {
         file: node.file(),
@@ -248,6 +233,41 @@ fn a_check_reports_every_fault() {
         )
         .is_err()
     );
+}
+
+#[test]
+fn a_file_that_is_missing_or_no_database_is_reported_as_such() {
+    let node = Node::new(false);
+    node.write(&[pod()]);
+    fs::write(node.at("text.db"), "kind: EdgeCore\n".repeat(500)).unwrap();
+    fs::write(node.at("empty.db"), "").unwrap();
+    let only_paths = format!("database: {{dataSource: {}}}\n", node.at("edgecore.db").display());
+    fs::write(node.at("paths.yaml"), only_paths).unwrap();
+    let unused = format!("database: {{dataSource: {}}}\n", node.at("unused/edgecore.db").display());
+    fs::write(node.at("unused.yaml"), unused).unwrap();
+    let file = |config: &str, database: Option<&str>| DbFile {
+        config: node.at(config),
+        database: database.map(|name| node.at(name)),
+    };
+    for (file, expected) in [
+        (file("edgecore.yaml", Some("text.db")), Err("text.db is not a database")),
+        (file("edgecore.yaml", Some("empty.db")), Err("empty.db is not a database")),
+        (file("edgecore.yaml", Some("none.db")), Err("none.db does not exist; check the path")),
+        (file("none.yaml", None), Err("none.yaml does not exist")),
+        (file("unused.yaml", None), Err("there is no database")),
+        (file("paths.yaml", None), Ok(())),
+    ] {
+        let check = Db::Check { file: file.clone(), output: None };
+        let dump = Db::Dump { file: file.clone(), show_secrets: false };
+        for command in [check, dump] {
+            let done = run(&command, &mut Vec::new()).map(drop);
+            match (&done, expected) {
+                (Ok(()), Ok(())) => {}
+                (Err(error), Err(part)) if error.to_string().contains(part) => {}
+                _ => panic!("{file:?}: {done:?}"),
+            }
+        }
+    }
 }
 
 #[test]

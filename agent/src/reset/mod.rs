@@ -177,8 +177,8 @@ fn format_list(pods: &BTreeSet<String>) -> String {
 
 /// Returns the configuration, or the default one if it is missing or unreadable.
 fn configuration(reset: &Reset, path: &Path, out: &mut impl Write) -> anyhow::Result<Config> {
-    match config::load(path) {
-        Ok((config, _)) => return Ok(config),
+    match config::load_paths(path) {
+        Ok(config) => return Ok(config),
         Err(error) if path.exists() => {
             writeln!(out, "{}", one_line(error))?;
             writeln!(out, "Using the default paths instead.")?;
