@@ -200,6 +200,16 @@ impl InstallPaths {
 }
 
 fn cloud(text: &str) -> Result<HostPort, String> {
+    if let Some((_, rest)) = text.split_once("://") {
+        let host = rest.split('/').next().unwrap_or_default();
+        let example = match config::host_port_or(host, HUB_PORT) {
+            Ok(_) => host,
+            Err(_) => "cloud.example.com",
+        };
+        return Err(format!(
+            "a URL; write only the host, and CloudHub's port if it is not {HUB_PORT}: {example}"
+        ));
+    }
     config::host_port_or(text, HUB_PORT)
         .map_err(|why| format!("{why}; as 192.0.2.10 or cloud.example.com:{HUB_PORT}"))
 }
@@ -261,6 +271,18 @@ mod tests {
             "*.example",
         ] {
             assert!(cloud(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_url_is_refused_with_the_host_to_write() {
+        for (url, host) in [
+            ("http://cloud.test", ": cloud.test"),
+            ("https://192.0.2.10:7/", ": 192.0.2.10:7"),
+            ("wss://", ": cloud.example.com"),
+        ] {
+            let refused = cloud(url).unwrap_err();
+            assert!(refused.starts_with("a URL;") && refused.ends_with(host), "{refused}");
         }
     }
 

@@ -154,12 +154,26 @@ fn config_error(error: config::Error) -> anyhow::Error {
 
 /// Names the option of `edge-agent join` for a setting, or else the setting.
 fn option_or_setting(path: &str) -> &str {
-    match path {
-        "modules.edgeHub.token" => "--token",
-        "modules.edged.hostnameOverride" => "--name",
-        "modules.edged.tailoredKubeletConfig.containerRuntimeEndpoint" => "--runtime-endpoint",
-        other => other,
-    }
+    const OPTIONS: [(&str, &str); 12] = [
+        ("modules.edgeHub.token", "--token"),
+        ("modules.edgeHub.httpServer", "--cloud"),
+        ("modules.edgeHub.websocket.server", "--cloud"),
+        ("modules.edgeStream.server", "--cloud"),
+        ("modules.edged.hostnameOverride", "--name"),
+        ("modules.edged.nodeIP", "--node-ip"),
+        ("modules.edged.nodeLabels", "--labels"),
+        ("modules.edged.tailoredKubeletConfig.containerRuntimeEndpoint", "--runtime-endpoint"),
+        ("modules.edged.tailoredKubeletConfig.cgroupDriver", "--cgroup-driver"),
+        ("modules.edged.tailoredKubeletConfig.readOnlyPort", "--read-only-port"),
+        ("modules.eventBus.mqttServerExternal", "--mqtt-port"),
+        ("modules.eventBus.mqttServerInternal", "--mqtt-port"),
+    ];
+    let of = |setting: &str| {
+        path.strip_prefix(setting)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let found = OPTIONS.iter().find(|(setting, _)| of(setting));
+    found.map_or(path, |(_, option)| option)
 }
 
 /// Returns the token, or the first line of stdin.
@@ -186,7 +200,10 @@ async fn enroll(config: &Config, path: &Path, text: &str) -> anyhow::Result<()> 
         // the first error says what is wrong; this one would add nothing
         let _ = fs::remove_file(path);
     }
-    enrolled.context("cannot get a certificate from the cloud")
+    enrolled.map_err(|error| {
+        let (what, remedy) = (error.what(), error.join_remedy());
+        anyhow::anyhow!("cannot get a certificate from the cloud: {what}; {remedy}")
+    })
 }
 
 /// Returns the options of `edge-agent reset` that undo this join.

@@ -133,19 +133,24 @@ fn an_invalid_option_is_named_instead_of_the_setting_that_it_becomes() {
     let error = |path: &str| config::FieldError {
         path: path.into(),
         message: "is wrong".into(),
+        line: None,
     };
     let errors = [
         "modules.edgeHub.token",
         "modules.edged.hostnameOverride",
         "modules.edged.nodeIP",
+        "modules.edged.nodeLabels.zone",
+        "modules.edged.rootDirectory",
     ]
     .map(error);
     let error = config::Error::Invalid {
         path: "edgecore.yaml".into(),
         errors: errors.into(),
+        typos: Vec::new(),
     };
     assert_eq!(
         super::config_error(error).to_string(),
-        "invalid options:\n  --token: is wrong\n  --name: is wrong\n  modules.edged.nodeIP: is wrong"
+        "invalid options:\n  --token: is wrong\n  --name: is wrong\n  --node-ip: is wrong\n  --labels: is wrong\n  \
+         modules.edged.rootDirectory: is wrong"
     );
 }

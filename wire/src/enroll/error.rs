@@ -78,9 +78,7 @@ pub enum TokenError {
     #[error("the token is malformed: {0}; copy it whole, or get a new one from the cloud")]
     Malformed(&'static str),
     /// The CA is not the one that the token names.
-    #[error(
-        "the cloud's CA has the hash {found} and the token is for {expected}; get a new token from this cloud, or check its address"
-    )]
+    #[error("the hash of the cloud's CA is {found}, and that in the token is {expected}")]
     WrongCa {
         /// The hash in the token.
         expected: String,

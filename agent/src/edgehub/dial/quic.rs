@@ -2,7 +2,7 @@
 //!
 //! Only `cloudsim` is supported: CloudCore's QUIC predates the standard. Proxies do not carry QUIC.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use componentbase::unix_millis;
 use quinn::{
@@ -10,13 +10,13 @@ use quinn::{
     VarInt, crypto::rustls::QuicClientConfig,
 };
 use serde_json::json;
-use tokio::{net::lookup_host, sync::Mutex};
+use tokio::sync::Mutex;
 use wire::{
     Message, Operation, Route,
     frame::{self, Decoder},
 };
 
-use super::{DialError, Target};
+use super::{DialError, Target, tcp};
 use crate::edgehub::{
     Config, enroll,
     traffic::{Direction, Traffic},
@@ -122,13 +122,11 @@ pub(crate) async fn check_quic(server: &Target, ca: &[u8]) -> Result<(), DialErr
 /// Connects to the first address of the server.
 async fn handshake(target: &Target, tls: &rustls::ClientConfig) -> Result<Connection, DialError> {
     let failed = |error: BoxError| to_dial_error(target, error);
-    let addresses = lookup_host(target.to_string())
-        .await
-        .map_err(|error| failed(error.into()))?;
-    let address = addresses
-        .into_iter()
-        .next()
-        .ok_or_else(|| failed("the name has no address".into()))?;
+    let unresolved = |error: io::Error| DialError::Connect(target.to_string(), error);
+    let no_address = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let name = target.to_string();
+    let mut addresses = tcp::resolve(&name).await.map_err(unresolved)?;
+    let address = addresses.next().ok_or_else(|| unresolved(no_address()))?;
     let any: SocketAddr = if address.is_ipv4() {
         ([0; 4], 0).into()
     } else {

@@ -7,6 +7,7 @@ mod files;
 mod renewal;
 
 use std::{
+    io::ErrorKind,
     path::PathBuf,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -14,7 +15,10 @@ use std::{
 
 use rustls::ClientConfig;
 use tracing::{info, warn};
-use wire::enroll::{Csr, Token, validity_of};
+use wire::{
+    enroll::{Csr, Token, validity_of},
+    text::with_causes,
+};
 
 pub(crate) use self::bootstrap::ServerAnswer;
 use self::{bootstrap::Credential, files::Credentials};
@@ -58,7 +62,7 @@ pub enum EnrollError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The server's CA does not match the token, or did not sign the server's certificate.
-    #[error("the cloud at {url} did not issue the token: {why}; get a new token from this cloud")]
+    #[error("the token belongs to another cloud than the one at {url}: {why}; {}", OTHER_CLOUD)]
     WrongCloud {
         /// The requested URL.
         url: String,
@@ -89,7 +93,7 @@ pub enum EnrollError {
         why: String,
     },
     /// The server refused the request.
-    #[error("{url} refused: {status} {said}{}", cure(*status))]
+    #[error("{url} refused: {status} {said}{}", after_semicolon(refusal_remedy(*status)))]
     Refused {
         /// The requested URL.
         url: String,
@@ -111,15 +115,76 @@ pub enum EnrollError {
     Crypto(String),
 }
 
-/// Returns the most probable cure for a refusal with this status; that of a name conflict says it itself.
-fn cure(status: u16) -> &'static str {
+/// The remedy if the token is not of the cloud at this address.
+const OTHER_CLOUD: &str =
+    "use the token of this cloud, from `cloudsim token` or `keadm gettoken`, or correct the address";
+
+/// Returns the remedy for a refusal with this status; that of a name conflict says it itself.
+fn refusal_remedy(status: u16) -> &'static str {
     match status {
-        409 => "",
-        _ => "; the token may have expired (get a new one), or belong to another cloud",
+        // the hash in the token is that of the cloud's CA: this is the token's cloud
+        401 | 403 => {
+            "the token may have expired or been used; get a new one with `cloudsim token` or `keadm gettoken`"
+        }
+        404 => "check that this is the port of the cloud's HTTPS server",
+        _ => "",
+    }
+}
+
+/// Returns a remedy as the end of a sentence.
+fn after_semicolon(remedy: &str) -> String {
+    match remedy {
+        "" => String::new(),
+        remedy => format!("; {remedy}"),
     }
 }
 
 impl EnrollError {
+    /// Returns what is wrong, without a remedy.
+    pub(crate) fn what(&self) -> String {
+        match self {
+            Self::Unreachable { url, source } => {
+                format!("cannot reach {url}: {}", with_causes(&**source))
+            }
+            Self::WrongCloud { url, why } => {
+                format!("the token belongs to another cloud than the one at {url}: {why}")
+            }
+            Self::OtherName { url, host, names } => {
+                format!("the certificate of the cloud at {url} is not for {host} but for {names}")
+            }
+            Self::WrongTime { url, why } => {
+                format!("the certificate of the cloud at {url} is not valid now ({why})")
+            }
+            Self::Token(source) => source.to_string(),
+            Self::Refused { url, status, said } => format!("{url} refused: {status} {said}"),
+            other => with_causes(other),
+        }
+    }
+
+    /// Returns the remedy for a command line, which names options of `edge-agent join` rather than settings.
+    pub(crate) fn join_remedy(&self) -> &'static str {
+        match self {
+            Self::Unreachable { source, .. } => unreachable_remedy(&**source),
+            Self::OtherName { .. } => {
+                "use one of these names in --cloud, or start the cloud with this name (--name)"
+            }
+            Self::WrongTime { .. } | Self::Certificate { .. } => "compare `date` on both machines",
+            other => match other.remedy() {
+                "" => "check the cloud's log",
+                remedy => remedy,
+            },
+        }
+    }
+
+    /// Returns the remedy where it does not depend on how the program was started.
+    fn remedy(&self) -> &'static str {
+        match self {
+            Self::WrongCloud { .. } => OTHER_CLOUD,
+            Self::Token(_) => "get the token with `cloudsim token` or `keadm gettoken`",
+            Self::Refused { status, .. } => refusal_remedy(*status),
+            _ => "",
+        }
+    }
     /// Reports whether the same request may succeed later without a person's help.
     pub(super) fn is_retryable(&self) -> bool {
         match self {
@@ -133,6 +198,23 @@ impl EnrollError {
             | Self::WrongTime { .. }
             | Self::File { .. }
             | Self::Crypto(_) => false,
+        }
+    }
+}
+
+/// Returns the remedy for a server that cannot be reached, by the first cause that says why.
+fn unreachable_remedy(source: &(dyn std::error::Error + 'static)) -> &'static str {
+    let kind = source.downcast_ref().map(std::io::Error::kind);
+    match kind {
+        Some(ErrorKind::NotFound) => {
+            "check the name in --cloud and this machine's DNS (/etc/resolv.conf), or give --cloud an IP address"
+        }
+        Some(ErrorKind::ConnectionRefused) => {
+            "nothing listens there: check that the cloud runs, that it listens for other machines (cloudsim up --address 0.0.0.0), and \
+             that --cert-port is its HTTPS port"
+        }
+        _ => {
+            "check that --cloud is the cloud's address and --cert-port its HTTPS port, and that no firewall blocks this port"
         }
     }
 }

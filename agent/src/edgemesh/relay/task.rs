@@ -61,6 +61,11 @@ enum ConnectError {
         /// The same with the reason that the other end gives, which may be anything.
         why: String,
     },
+    #[error("cannot resolve the relay's name in {server}; check modules.edgeMesh.relay.server and this machine's DNS")]
+    Resolve {
+        server: String,
+        source: std::io::Error,
+    },
     #[error(
         "no QUIC connection to the relay at {0} within {1:?}; check that cloudsim listens there (--relay-port), and that no firewall \
          blocks UDP"
@@ -208,7 +213,12 @@ impl Task {
         let tls = self.certificates.to_cloud().await?;
         let client = client(&tls).map_err(|error| failed(&error))?;
         let mut last = failed(&std::io::Error::other("the name has no address"));
-        for address in lookup_host(&server).await.map_err(|error| failed(&error))? {
+        let resolved = lookup_host(&server).await;
+        let resolved = resolved.map_err(|source| ConnectError::Resolve {
+            server: server.clone(),
+            source,
+        });
+        for address in resolved? {
             let any: SocketAddr = if address.is_ipv4() {
                 ([0; 4], 0).into()
             } else {

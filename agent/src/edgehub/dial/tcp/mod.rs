@@ -37,8 +37,8 @@ pub(crate) async fn connect(server: &HostPort, proxy: &Proxy) -> io::Result<TcpS
 
 /// Connects to the first address that answers.
 async fn connect_directly(authority: &str) -> io::Result<TcpStream> {
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in lookup_host(authority).await? {
+    let mut failed = unresolved(authority, "the name has no address");
+    for address in resolve(authority).await? {
         match timeout(CONNECT_TIMEOUT, connect_to(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => failed = error,
@@ -49,6 +49,25 @@ async fn connect_directly(authority: &str) -> io::Result<TcpStream> {
         }
     }
     Err(failed)
+}
+
+/// Resolves `host:port`. An error has the kind `NotFound`, which no error of a connection has.
+pub(crate) async fn resolve(authority: &str) -> io::Result<impl Iterator<Item = SocketAddr>> {
+    lookup_host(authority).await.map_err(|error| {
+        let text = error.to_string();
+        let why = text.strip_prefix("failed to lookup address information: ");
+        unresolved(authority, why.unwrap_or(&text))
+    })
+}
+
+fn unresolved(authority: &str, why: &str) -> io::Error {
+    let host = authority
+        .rsplit_once(':')
+        .map_or(authority, |(host, _)| host);
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("cannot resolve {host}: {why}"),
+    )
 }
 
 async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
