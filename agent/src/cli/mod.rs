@@ -25,7 +25,7 @@ pub use self::{
     global::{GLOBAL_OPTIONS, HelpArgs},
     join::{Driver, InstallPaths, Join, Reset, node_ip},
     labels::{check_label_key, check_label_value, label, subdomain},
-    tips::{Tip, parse_or_exit, try_parse_with_tips, unknown_command},
+    tips::{Tip, exit, parse_or_exit, try_parse_with_tips, unknown_command},
 };
 
 const EXAMPLES: &str = "\

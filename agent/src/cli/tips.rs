@@ -1,6 +1,9 @@
 //! Answers to commands that people guess from similar programs. The program `cloudsim` has its own table.
 
-use std::ffi::OsString;
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+};
 
 use clap::{
     Command, Parser,
@@ -67,7 +70,24 @@ pub(super) const EDGE_AGENT: [Tip; 10] = [
 
 /// Parses the arguments of this process; exits if they are invalid, or help or the version was requested.
 pub fn parse_or_exit<C: Parser>(tips: &[Tip]) -> C {
-    try_parse_with_tips(std::env::args_os().collect(), tips).unwrap_or_else(|error| error.exit())
+    try_parse_with_tips(std::env::args_os().collect(), tips).unwrap_or_else(|error| exit(&error))
+}
+
+/// Prints help, the version or an error, and exits. Unlike clap's own function, it fails if help cannot be written, except to a closed
+/// pipe.
+pub fn exit(error: &Error) -> ! {
+    let code = match error.print() {
+        Err(failed) if !error.use_stderr() && failed.kind() != io::ErrorKind::BrokenPipe => {
+            // stderr may be the same full disk
+            let _ = writeln!(
+                io::stderr(),
+                "error: cannot write to stdout; the output is incomplete: {failed}"
+            );
+            1
+        }
+        _ => error.exit_code(),
+    };
+    std::process::exit(code)
 }
 
 /// Parses a command line.

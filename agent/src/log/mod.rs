@@ -110,7 +110,7 @@ pub fn fatal(program: &str, format: LogFormat, error: &anyhow::Error) {
     let text = printable_lines(&with_causes(&**error));
     // a closed stderr is no error
     let _ = match format {
-        LogFormat::Text => writeln!(std::io::stderr().lock(), "{program}: {text}"),
+        LogFormat::Text => writeln!(std::io::stderr().lock(), "error: {text}"),
         LogFormat::Json => writeln!(std::io::stderr().lock(), "{}", Line::error(program, text)),
     };
 }

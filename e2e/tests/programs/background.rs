@@ -275,6 +275,9 @@ fn output_that_cannot_be_written_fails_the_command() -> anyhow::Result<()> {
         &["completion", "bash"],
         &["roles"],
         &["faults", "profiles"],
+        &["--help"],
+        &["up", "--help"],
+        &["--version"],
     ] {
         let ended = Command::new(binary(CLOUDSIM)?)
             .args(command)
@@ -287,13 +290,15 @@ fn output_that_cannot_be_written_fails_the_command() -> anyhow::Result<()> {
         ensure_says(&said, &["cannot write to stdout", "No space left"])?;
     }
     let full = fs::File::options().write(true).open("/dev/full")?;
-    let agent = Command::new(binary(AGENT)?)
-        .arg("--defaultconfig")
-        .stdout(full)
-        .output()?;
-    let said = String::from_utf8_lossy(&agent.stderr);
-    ensure!(!agent.status.success(), "{said}");
-    ensure_says(&said, &["cannot write to stdout", "No space left"])?;
+    for argument in ["--defaultconfig", "--help", "--version"] {
+        let agent = Command::new(binary(AGENT)?)
+            .arg(argument)
+            .stdout(full.try_clone()?)
+            .output()?;
+        let said = String::from_utf8_lossy(&agent.stderr);
+        ensure!(!agent.status.success(), "{argument}: {said}");
+        ensure_says(&said, &["cannot write to stdout", "No space left"])?;
+    }
     Ok(())
 }
 

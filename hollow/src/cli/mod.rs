@@ -3,7 +3,7 @@
 use std::{ffi::OsString, net::IpAddr, path::PathBuf, sync::LazyLock, time::Duration};
 
 use agent::{
-    cli::{GLOBAL_OPTIONS, HelpArgs, subdomain, values},
+    cli::{GLOBAL_OPTIONS, HelpArgs, exit, subdomain, values},
     log::LogFormat,
 };
 use clap::{Args, Parser, Subcommand};
@@ -52,6 +52,9 @@ use self::{
     host::{host, listen_address},
 };
 
+/// The most nodes of one process, and of one replica of CloudHub.
+const MAX_NODES: usize = 500;
+
 /// What `--version` prints; `-V` prints only its first line.
 static VERSION: LazyLock<String> =
     LazyLock::new(|| wire::version::text(env!("CARGO_PKG_VERSION"), cloudsim::KUBERNETES_VERSION));
@@ -98,7 +101,7 @@ pub struct Cli {
 impl Cli {
     /// Parses the arguments of this process; exits if they are invalid, or help or the version was requested.
     pub fn parse_or_exit() -> Self {
-        Self::try_parse(std::env::args_os().collect()).unwrap_or_else(|error| error.exit())
+        Self::try_parse(std::env::args_os().collect()).unwrap_or_else(|error| exit(&error))
     }
 
     /// Parses a command line; also accepts what users of kubectl type, such as `get nodes`.
@@ -477,8 +480,8 @@ pub struct Up {
     #[arg(long, value_name = "FILE", requires = "data_dir", help_heading = headings::STORAGE)]
     pub key_file: Option<PathBuf>,
 
-    /// Number of simulated nodes to run in this process
-    #[arg(long, value_name = "COUNT", default_value = "0", value_parser = values::number::<usize>(0..=65535),
+    /// Number of simulated nodes to run in this process, at most 500
+    #[arg(long, value_name = "COUNT", default_value = "0", value_parser = values::number::<usize>(0..=MAX_NODES),
         help_heading = headings::NODES)]
     pub nodes: usize,
 
@@ -486,8 +489,8 @@ pub struct Up {
     #[command(flatten)]
     pub properties: NodeProperties,
 
-    /// Seconds without a heartbeat before a node is NotReady
-    #[arg(long, value_name = "SECONDS", default_value = "40", value_parser = seconds, help_heading = headings::LIMITS)]
+    /// Time without a heartbeat before a node is NotReady, at least 1s
+    #[arg(long, value_name = "TIME", default_value = "40s", value_parser = node_grace, help_heading = headings::LIMITS)]
     pub node_grace: Duration,
 
     /// Largest message that a node may send, for example 16Mi
@@ -533,18 +536,27 @@ fn message_limit(text: &str) -> Result<usize, String> {
     usize::try_from(bytes).map_err(|_| "expected fewer bytes".to_owned())
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    values::number::<u64>(1..)(text)
-        .map(Duration::from_secs)
-        .map_err(|_| "expected a whole number of seconds, at least 1".to_owned())
+/// Parses a time. A number without a unit counts seconds, as this option did in earlier versions.
+fn node_grace(text: &str) -> Result<Duration, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = match is_number {
+        true => format!("{text}s"),
+        false => text.to_owned(),
+    };
+    time_from(&text, Duration::from_secs(1), "1s")
 }
 
 fn token_lifetime(text: &str) -> Result<Duration, String> {
+    time_from(text, ServiceAccountTokens::LEAST_MAX_LIFETIME, "1h")
+}
+
+/// Parses a time of at least `least`.
+fn time_from(text: &str, least: Duration, shown: &str) -> Result<Duration, String> {
     let period: Period = text
         .parse()
         .map_err(|error: cloudsim::faults::ParsePeriodError| error.to_string())?;
-    if period.get() < ServiceAccountTokens::LEAST_MAX_LIFETIME {
-        return Err("expected at least 1h".to_owned());
+    if period.get() < least {
+        return Err(format!("expected at least {shown}"));
     }
     Ok(period.get())
 }

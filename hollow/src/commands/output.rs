@@ -57,6 +57,20 @@ pub(super) fn put_bytes(bytes: &[u8]) -> bool {
     })
 }
 
+/// Stdout, whose failures [`check`] reports.
+pub(super) struct Stdout;
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        put_bytes(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Reports whether everything was written.
 ///
 /// # Errors

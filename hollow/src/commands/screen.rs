@@ -88,7 +88,7 @@ impl Screen {
         describe: impl Fn() -> String,
         work: impl Future<Output = T>,
     ) -> T {
-        self.0.wait(&mut std::io::stdout(), describe, work).await
+        self.0.wait(&mut output::Stdout, describe, work).await
     }
 }
 
