@@ -171,7 +171,7 @@ impl<'a> RequestPath<'a> {
                 path,
             });
         }
-        let why = "a request goes to /NODE/NAMESPACE/PATH, where PATH is that of a rule";
+        let why = "no rule has this path; call /NODE/NAMESPACE/PATH with the path of a rule, which `cloudsim rules` lists";
         Err(CallError::new(StatusCode::NOT_FOUND, "RuleNotFound", why))
     }
 }

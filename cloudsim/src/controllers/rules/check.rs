@@ -15,6 +15,9 @@ use super::addresses;
 
 /// The property of a RuleEndpoint of type servicebus.
 const SERVICE_PORT: &str = "service_port";
+/// The settings of sources, and those of targets, of all types.
+const SOURCE_KEYS: [&str; 4] = ["path", "topic", "target_url", "node_name"];
+const TARGET_KEYS: [&str; 3] = ["resource", "topic", "path"];
 /// The longest path or URL of a rule, bytes.
 const MAX_LENGTH: usize = 1024;
 
@@ -117,8 +120,16 @@ pub(crate) fn rule(
     target: Option<&RuleEndpointSpec>,
 ) -> Vec<FieldError> {
     let mut faults = Vec::new();
-    faults.extend(source.and_then(|end| self::source(spec, end).err()));
-    faults.extend(target.and_then(|end| self::target(spec, end).err()));
+    let [of_source, of_target] = ends(spec);
+    faults.extend(match source {
+        Some(end) => self::source(spec, end).err(),
+        // its type is not known before it exists
+        None => of_source.only(&SOURCE_KEYS).err(),
+    });
+    faults.extend(match target {
+        Some(end) => self::target(spec, end).err(),
+        None => of_target.only(&TARGET_KEYS).err(),
+    });
     let types = source
         .zip(target)
         .map(|(from, to)| (from.rule_endpoint_type, to.rule_endpoint_type));
@@ -131,12 +142,22 @@ pub(crate) fn rule(
     faults
 }
 
-/// Parses the source of a rule.
-pub(super) fn source(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Source, FieldError> {
-    let keys = EndpointKeys {
+/// Returns the settings of both ends of a rule.
+fn ends(spec: &RuleSpec) -> [EndpointKeys<'_>; 2] {
+    let source = EndpointKeys {
         field: "spec.sourceResource",
         all: &spec.source_resource,
     };
+    let target = EndpointKeys {
+        field: "spec.targetResource",
+        all: &spec.target_resource,
+    };
+    [source, target]
+}
+
+/// Parses the source of a rule.
+pub(super) fn source(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Source, FieldError> {
+    let [keys, _] = ends(spec);
     match endpoint.rule_endpoint_type {
         RuleEndpointType::Rest => {
             let path = keys.only(&["path"])?.get("path")?;
@@ -176,10 +197,7 @@ pub(super) fn source(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Sou
 
 /// Parses the target of a rule.
 pub(super) fn target(spec: &RuleSpec, endpoint: &RuleEndpointSpec) -> Result<Target, FieldError> {
-    let keys = EndpointKeys {
-        field: "spec.targetResource",
-        all: &spec.target_resource,
-    };
+    let [_, keys] = ends(spec);
     match endpoint.rule_endpoint_type {
         RuleEndpointType::Rest => {
             let url = keys.only(&["resource"])?.url("resource")?;
@@ -224,7 +242,7 @@ impl<'a> EndpointKeys<'a> {
         else {
             return Ok(self);
         };
-        let why = format!("this end has the settings {} alone", known.join(" and "));
+        let why = format!("unknown setting; this end has only {}", known.join(", "));
         Err(FieldError::new(
             format!("{}[{}]", self.field, wire::text::short(key)),
             value,
@@ -275,5 +293,44 @@ impl<'a> EndpointKeys<'a> {
             &wire::text::short(value),
             why,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_settings_are_reported_with_and_without_the_endpoints() {
+        let end = |kind| RuleEndpointSpec {
+            rule_endpoint_type: kind,
+            properties: BTreeMap::new(),
+        };
+        let (rest, mqtt) = (end(RuleEndpointType::Rest), end(RuleEndpointType::EventBus));
+        let settings = |keys: &[&str]| {
+            let pair = |key: &&str| ((*key).to_owned(), "a".to_owned());
+            keys.iter().map(pair).collect::<BTreeMap<_, _>>()
+        };
+        for (source, target, expected) in [
+            (&["path"][..], &["topic"][..], &[][..]),
+            (&["pth"], &["topic"], &["spec.sourceResource[pth]"]),
+            (
+                &["pth"],
+                &["topc"],
+                &["spec.sourceResource[pth]", "spec.targetResource[topc]"],
+            ),
+        ] {
+            let spec = RuleSpec {
+                source: "from".to_owned(),
+                source_resource: settings(source),
+                target: "to".to_owned(),
+                target_resource: settings(target),
+            };
+            for ends in [(Some(&rest), Some(&mqtt)), (None, None)] {
+                let faults = rule(&spec, ends.0, ends.1);
+                let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+                assert_eq!(fields, expected, "{source:?} {target:?}");
+            }
+        }
     }
 }
