@@ -39,7 +39,8 @@ impl OwnNames {
 pub(crate) struct Reach {
     /// The names in its certificates; the first one is for the kubeconfig.
     pub(crate) names: Vec<String>,
-    /// The name by which other machines reach it; `None` if they do not.
+    /// The name by which other machines reach it; `None` if they do not. This machine's own host name is not used: others may not
+    /// resolve it.
     pub(crate) outside: Option<String>,
     /// Whether it listens on the loopback interface only.
     pub(crate) is_loopback: bool,
@@ -69,9 +70,7 @@ impl Reach {
         let outside = match (address.is_loopback(), given.is_empty()) {
             (true, _) => None,
             // The address that others most probably reach.
-            (false, true) if address.is_unspecified() => {
-                own_first.or_else(|| others.next().cloned())
-            }
+            (false, true) if address.is_unspecified() => own_first,
             (false, _) => others.next().cloned(),
         };
         Self {

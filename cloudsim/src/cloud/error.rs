@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kubeapi::serve::BindError;
 use objectstore::{LockError, SealError, StoreError};
 
-use super::{ClusterError, options::DATABASE};
+use super::{BusyPort, ClusterError, options::DATABASE};
 use crate::{
     hub, kubeconfig,
     pki::{PkiError, RecordError},
@@ -57,6 +57,12 @@ pub enum StartError {
     /// The cloud's keys cannot be read or created.
     #[error("cannot load the cloud's keys")]
     Pki(#[from] PkiError),
+    /// Several ports are in use.
+    #[error(
+        "{} ports are in use: {}; stop the programs that use them, or choose others with these options (0 picks a free port)",
+        .0.len(), list(.0)
+    )]
+    Ports(Vec<BusyPort>),
     /// A port is taken or not allowed.
     #[error("the {server} cannot listen; choose another address or port with {option}")]
     Bind {
@@ -94,4 +100,9 @@ pub enum StartError {
     /// The program ended while the cloud started.
     #[error("the start was interrupted")]
     Interrupted(#[source] tokio::task::JoinError),
+}
+
+fn list(ports: &[BusyPort]) -> String {
+    let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+    ports.join(", ")
 }

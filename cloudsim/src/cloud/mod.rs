@@ -13,6 +13,7 @@ pub use self::{
     },
     error::StartError,
     options::{DATABASE, Options},
+    ports::BusyPort,
     standalone::seal,
 };
 use self::{
@@ -43,6 +44,7 @@ mod backend;
 mod error;
 mod metrics;
 mod options;
+mod ports;
 mod recreated;
 mod replicas;
 mod routing;
@@ -115,6 +117,7 @@ impl Cloud {
     }
 
     async fn start_with(options: Options) -> Result<Self, StartError> {
+        ports::check(&options)?;
         let (metrics, sessions) = (Metrics::default(), Sessions::default());
         let _ = metrics.sessions.set(sessions.clone());
         let mut backend = Backend::open(&options, &metrics, &sessions).await?;

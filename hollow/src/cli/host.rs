@@ -54,7 +54,7 @@ pub(super) fn listen_address(text: &str) -> Result<IpAddr, String> {
         Ok(address) if !address.is_multicast() => Ok(address),
         Ok(_) => Err("a multicast address; give an address of this machine, or 0.0.0.0 for all".to_owned()),
         Err(_) => Err(
-            "no IP address; give one of this machine, or 0.0.0.0 for all; a host name for certificates is set with --name"
+            "not an IP address; give one of this machine, or 0.0.0.0 for all; a host name for certificates is set with --name"
                 .to_owned(),
         ),
     }
@@ -159,8 +159,8 @@ mod tests {
         let hollow = &["hollow", "--token-file", "t", "--cloud", "c"];
         let refused: [(&[&str], &str, &str, &str); 9] = [
             (&["up"], "--address", "localhost", "--name"),
-            (&["up"], "--address", "0.0.0.0:6443", "no IP address"),
-            (&["up"], "--address", "", "no IP address"),
+            (&["up"], "--address", "0.0.0.0:6443", "not an IP address"),
+            (&["up"], "--address", "", "not an IP address"),
             (&["up"], "--address", "224.0.0.1", "multicast"),
             (hollow, "--node-ip", "0.0.0.0", "address of the node"),
             (hollow, "--node-ip", "ff02::1", "address of the node"),

@@ -3,7 +3,11 @@
 use std::ffi::OsString;
 
 use agent::cli::{Tip, try_parse_with_tips, unknown_command};
-use clap::{CommandFactory, Error};
+use clap::{
+    CommandFactory, Error,
+    builder::StyledStr,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use super::Cli;
 
@@ -83,10 +87,46 @@ const TIPS: [Tip; 9] = [
     },
 ];
 
+/// Options that people guess, with what to type instead.
+const OPTION_TIPS: [(&str, &str); 2] = [
+    (
+        "--port",
+        "each server has its own option: --api-port for the Kubernetes API, --ws-port for CloudHub; `cloudsim up --help` lists all",
+    ),
+    (
+        "--delay",
+        "`cloudsim faults set NODE --delay TIME` delays the messages of a running cloud",
+    ),
+];
+
+/// Adds what to type instead of a guessed option, or of a value that is separated from its option.
+fn add_option_tip(args: &[OsString], mut error: Error) -> Error {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let at = args.iter().position(|arg| arg == unknown.as_str());
+    let before = at.and_then(|at| args.get(at.checked_sub(1)?));
+    let tip = match OPTION_TIPS.iter().find(|(option, _)| option == unknown) {
+        Some((_, tip)) => (*tip).to_owned(),
+        None if before.is_some_and(|before| before == "--rbac") => {
+            "write the value after `=`: `--rbac=true` or `--rbac=false`".to_owned()
+        }
+        None => return error,
+    };
+    error.remove(ContextKind::SuggestedArg);
+    let tips = vec![StyledStr::from(tip)];
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    error
+}
+
 /// Parses a command line.
 pub(super) fn parse(mut args: Vec<OsString>) -> Result<Cli, Error> {
     let parsed = try_parse_with_tips(args.clone(), &TIPS);
     let Err(error) = parsed else { return parsed };
+    let error = add_option_tip(&args, error);
     let command = Cli::command();
     let Some(word) =
         unknown_command(&command, &args, &error).filter(|word| LIST_WORDS.contains(word))
@@ -171,6 +211,9 @@ mod tests {
             ("reset edge-1", "`cloudsim nodes reset`"),
             ("repair", "`cloudsim db repair`"),
             ("send", "`cloudsim rules send` or `cloudsim faults send`"),
+            ("up --port 7", "--api-port for the Kubernetes API"),
+            ("up --rbac maybe", "`--rbac=false`"),
+            ("up --delay 5s", "`cloudsim faults set NODE --delay TIME`"),
         ] {
             let error = try_parse(line).unwrap_err();
             assert!(

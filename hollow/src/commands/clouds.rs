@@ -228,7 +228,7 @@ pub(super) fn kubeconfig(access: Access, records: &Records) -> anyhow::Result<Ex
         }
         Err(error) => {
             let cure = "name another file with --kubeconfig";
-            return Err(connect::unread(error, &connect::file(&access), cure));
+            return Err(connect::unread(error, cure));
         }
     };
     let file = connect::file(&access);

@@ -1,14 +1,18 @@
 //! Finds the cluster that `cloudsim up` serves, and the cloud's identity there, from a kubeconfig or from the pod that it runs in.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use cloudsim::ClusterOptions;
 use kube::{
     Config,
-    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{KubeConfigOptions, Kubeconfig},
 };
 use uuid::Uuid;
 
-use super::{connect::unread, environment};
+use super::{
+    connect::unread,
+    environment::{self, Unusable},
+    nearest,
+};
 use crate::{cli::ClusterArgs, reach::OwnNames};
 
 /// Returns the options with which the cloud is started.
@@ -30,24 +34,38 @@ pub(super) async fn options(args: &ClusterArgs) -> anyhow::Result<ClusterOptions
 }
 
 /// Reads `~/.kube/config`.
-fn of_home() -> Result<Kubeconfig, KubeconfigError> {
-    let home = std::env::home_dir().ok_or(KubeconfigError::FindPath)?;
+fn of_home() -> Result<Kubeconfig, Unusable> {
+    let home = std::env::home_dir().ok_or(Unusable::NoHome)?;
     environment::read_file(&home.join(".kube/config"))
 }
 
 async fn of_context(args: &ClusterArgs) -> anyhow::Result<Config> {
     let read = match &args.cluster_kubeconfig {
-        Some(file) => environment::read_file(file)
-            .map_err(|error| unread(error, file, "name the cluster's with --cluster-kubeconfig")),
-        None => environment::read()
-            .and_then(|read| read.map_or_else(of_home, Ok))
-            .context("there is no kubeconfig of a cluster at $KUBECONFIG or ~/.kube/config; name one with --cluster-kubeconfig"),
-    }?;
+        Some(file) => environment::read_file(file),
+        None => environment::read().and_then(|read| read.map_or_else(of_home, Ok)),
+    };
+    let read = read.map_err(|error| {
+        unread(
+            error,
+            "name the cluster's kubeconfig with --cluster-kubeconfig or in $KUBECONFIG",
+        )
+    })?;
     let known: Vec<String> = read
         .contexts
         .iter()
         .map(|context| context.name.clone())
         .collect();
+    if let Some(wanted) = args
+        .kube_context
+        .as_ref()
+        .filter(|wanted| !known.contains(wanted))
+    {
+        bail!(
+            "there is no context {wanted:?} for --kube-context{}; the kubeconfig has: {}",
+            nearest(wanted, known.iter().map(String::as_str)),
+            known.join(", ")
+        );
+    }
     let options = KubeConfigOptions {
         context: args.kube_context.clone(),
         ..KubeConfigOptions::default()

@@ -9,11 +9,14 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use kube::{
     Client, Config,
-    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{KubeConfigOptions, Kubeconfig},
 };
 use rustls::CertificateError::{BadSignature, UnknownIssuer};
 
-use super::{environment, nearest};
+use super::{
+    environment::{self, Unusable},
+    nearest,
+};
 use crate::cli::Access;
 
 /// Where `cloudsim up` writes its kubeconfig by default.
@@ -24,7 +27,7 @@ pub(super) const WRITTEN: &str = "cloudsim.kubeconfig";
 pub(super) async fn connect(access: &Access) -> anyhow::Result<Client> {
     const CURE: &str = "is `cloudsim up` running? Name its kubeconfig with --kubeconfig or in $KUBECONFIG; \
         `cloudsim status` lists the clouds of this machine";
-    let read = read(access).map_err(|error| unread(error, &file(access), CURE))?;
+    let read = read(access).map_err(|error| unread(error, CURE))?;
     let contexts: Vec<String> = read
         .contexts
         .iter()
@@ -60,11 +63,16 @@ pub(super) async fn connect(access: &Access) -> anyhow::Result<Client> {
                 file(access).display()
             )
         })?;
-    Ok(Client::try_from(config)?)
+    Client::try_from(config).with_context(|| {
+        format!(
+            "cannot use the credentials in {}; {CURE}",
+            file(access).display()
+        )
+    })
 }
 
 /// Reads the kubeconfig of [`connect`].
-pub(super) fn read(access: &Access) -> Result<Kubeconfig, KubeconfigError> {
+pub(super) fn read(access: &Access) -> Result<Kubeconfig, Unusable> {
     match &access.kubeconfig {
         Some(file) => environment::read_file(file),
         None => match environment::read()? {
@@ -88,15 +96,10 @@ pub(super) fn file(access: &Access) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(WRITTEN))
 }
 
-/// Explains why `file` could not be read: it is missing, or no kubeconfig.
-pub(super) fn unread(error: KubeconfigError, file: &Path, cure: &str) -> anyhow::Error {
-    match error {
-        KubeconfigError::ReadConfig(error, missing) if error.kind() == ErrorKind::NotFound => {
-            anyhow!("file {} does not exist; {cure}", missing.display())
-        }
-        error => anyhow::Error::new(error)
-            .context(format!("{} is not a kubeconfig; {cure}", file.display())),
-    }
+/// Adds the cure to the error of a kubeconfig.
+pub(super) fn unread(error: Unusable, cure: &str) -> anyhow::Error {
+    let text = format!("{}; {cure}", wire::text::with_causes(&error));
+    anyhow::Error::msg(text)
 }
 
 /// Explains the error of a request to the cloud of a kubeconfig that cannot be reached, or whose certificate is refused: most often
@@ -105,7 +108,7 @@ pub(super) fn explain(access: &Access) -> impl FnOnce(anyhow::Error) -> anyhow::
     move |error| {
         let Some(rustls::Error::InvalidCertificate(why)) = error.chain().find_map(tls_error) else {
             return match is_unreachable(&error) {
-                true => error.context(unreachable(access)),
+                true => anyhow!("{}", unreachable(access, &error)),
                 false => error,
             };
         };
@@ -137,8 +140,24 @@ fn is_unreachable(error: &anyhow::Error) -> bool {
         .any(of_transport)
 }
 
-/// Describes the server that cannot be reached, with the cure.
-fn unreachable(access: &Access) -> String {
+/// Returns why a server cannot be reached: the last cause, which the errors around it do not explain further.
+fn reason(error: &anyhow::Error) -> String {
+    let kind = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<io::Error>())
+        .map(io::Error::kind);
+    match kind {
+        Some(ErrorKind::ConnectionRefused) => {
+            "connection refused: nothing listens there".to_owned()
+        }
+        Some(ErrorKind::TimedOut) => "no answer".to_owned(),
+        _ => error.root_cause().to_string(),
+    }
+}
+
+/// Describes the server that cannot be reached, with the cure. The reason comes first.
+fn unreachable(access: &Access, error: &anyhow::Error) -> String {
+    let reason = reason(error);
     let read = read(access).unwrap_or_default();
     let current = access
         .context
@@ -170,7 +189,7 @@ fn unreachable(access: &Access) -> String {
         format!(" ({})", others.join(", "))
     };
     format!(
-        "cannot reach {server}, the server of context {current} in {}; is `cloudsim up` running? Otherwise start it, or \
+        "cannot reach {server} ({reason}), the server of context {current} in {}; is `cloudsim up` running? Otherwise start it, or \
          choose another context with --context{others} or another file with --kubeconfig",
         file(access).display()
     )
@@ -213,7 +232,8 @@ mod tests {
         std::fs::write(&path, "apiVersion: [").unwrap();
         let broken = listed().await.unwrap_err();
         assert!(
-            broken.starts_with(&format!("{} is not a kubeconfig;", path.display())),
+            broken.starts_with(&format!("{} is not a kubeconfig: line 1", path.display()))
+                && broken.contains("--kubeconfig"),
             "{broken}"
         );
         std::fs::write(&path, old.kubeconfig().replace(&port(&old), &port(&new))).unwrap();
@@ -232,7 +252,7 @@ mod tests {
         let silent = listed().await.unwrap_err();
         let server = format!("https://127.0.0.2:{}", port(&new));
         let expected = format!(
-            "cannot reach {server}, the server of context cloudsim in {};",
+            "cannot reach {server} (connection refused: nothing listens there), the server of context cloudsim in {};",
             path.display()
         );
         assert!(

@@ -57,6 +57,7 @@ pub(super) async fn run(
 }
 
 async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
+    let is_cluster = cloud.is_a_cluster().await?;
     let CountedSessions {
         sessions,
         is_complete,
@@ -70,7 +71,10 @@ async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
     let now = Timestamp::now();
     Ok(Listing {
         document: document(&ready, &sessions, is_complete),
-        tables: vec![table(&ready, &sessions, is_complete, now)],
+        tables: vec![Rows {
+            if_empty: if_empty(is_cluster),
+            ..table(&ready, &sessions, is_complete, now)
+        }],
         notes: rivals(&sessions, now),
         warnings,
     })
@@ -145,7 +149,19 @@ fn table(
     Rows {
         columns: &COLUMNS,
         rows: rows(ready, sessions).into_iter().map(row).collect(),
-        if_empty: "no nodes; start `cloudsim up --nodes 1`, or join a machine with `edge-agent join`",
+        if_empty: "",
+    }
+}
+
+/// Returns the ways to get a node. Those of a cloud in cluster mode are never in its process.
+fn if_empty(is_cluster: bool) -> &'static str {
+    match is_cluster {
+        true => {
+            "no nodes; join a machine with `edge-agent join`, or run simulated nodes with `cloudsim hollow`"
+        }
+        false => {
+            "no nodes; start `cloudsim up --nodes 1`, or join a machine with `edge-agent join`"
+        }
     }
 }
 
@@ -287,6 +303,10 @@ mod tests {
         );
         assert_eq!(document(&ready, &[], false)["sessionsComplete"], false);
         assert!(rivals(&sessions, now).is_empty());
+        for (is_cluster, way) in [(true, "cloudsim hollow"), (false, "up --nodes")] {
+            assert!(if_empty(is_cluster).contains(way), "{is_cluster}");
+            assert_eq!(if_empty(is_cluster).contains("up --nodes"), !is_cluster);
+        }
         let told = document(&ready, &sessions, true);
         let names: Vec<_> = told["nodes"]
             .as_array()

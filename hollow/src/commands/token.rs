@@ -69,7 +69,7 @@ pub(super) async fn run(
         };
         if let Some(node) = request.node.filter(|_| made.held) {
             warn(&format!(
-                "the cloud has a node {node} already: this token gives its name to no other machine before `cloudsim node reset {node}`"
+                "the cloud already has a node {node}; this token works for another machine only after `cloudsim node reset {node}`"
             ));
         }
         (made.token, uses)

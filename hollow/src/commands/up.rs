@@ -87,6 +87,10 @@ impl Run {
             ));
             options.names.clone_from(&self.reach.names);
         }
+        // before anything is created
+        if let Some(file) = &self.up.key_file {
+            cloudsim::seal(Some(file)).context("cannot use --key-file")?;
+        }
         let destination = destination::of(&self.up, std::env::var_os("KUBECONFIG"));
         self.registration = self.register(Some(&destination)).await?;
         destination::check(&destination).await?;
@@ -292,13 +296,11 @@ async fn start_nodes(
     screen.wait(step, starting).await
 }
 
-/// Returns the limits of CloudHub, which has room for the nodes of this process in any case.
+/// Returns the limits of CloudHub, which has room for the nodes of this process.
 fn limits(up: &Up) -> Limits {
-    let default = Limits::default();
     Limits {
         max_message: up.max_message,
-        nodes: default.nodes.max(up.nodes),
-        ..default
+        ..Limits::default()
     }
 }
 

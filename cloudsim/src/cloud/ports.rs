@@ -1,0 +1,128 @@
+//! Checks the ports of a cloud before it starts, so that all that are in use are reported together.
+
+use std::{
+    fmt,
+    io::{self, ErrorKind},
+    net::{SocketAddr, TcpListener, UdpSocket},
+};
+
+use super::{Options, StartError};
+
+/// A port that another program uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BusyPort {
+    /// The number.
+    port: u16,
+    /// The server that would listen there.
+    server: &'static str,
+    /// The option for its port.
+    option: &'static str,
+}
+
+impl fmt::Display for BusyPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            port,
+            server,
+            option,
+        } = self;
+        write!(f, "{port} ({server}, {option})")
+    }
+}
+
+/// The transport of a port.
+#[derive(Clone, Copy)]
+enum Transport {
+    Tcp,
+    Udp,
+}
+
+/// Checks whether all ports are free. Other reasons for which a server cannot listen are reported by the server.
+pub(super) fn check(options: &Options) -> Result<(), StartError> {
+    let busy: Vec<BusyPort> = ports(options)
+        .into_iter()
+        .filter(|(transport, busy)| {
+            is_in_use(*transport, SocketAddr::new(options.address, busy.port))
+        })
+        .map(|(_, busy)| busy)
+        .collect();
+    match busy.as_slice() {
+        // the server itself reports a single one, with the system's error
+        [] | [_] => Ok(()),
+        _ => Err(StartError::Ports(busy)),
+    }
+}
+
+/// Returns the ports that were chosen, except 0, which is a free one.
+fn ports(options: &Options) -> Vec<(Transport, BusyPort)> {
+    use Transport::{Tcp, Udp};
+    let api = options.cluster.is_none().then_some(options.api_port);
+    let kubelets = options.kubelets.as_ref().map(|kubelets| kubelets.port);
+    let router = options.router.as_ref().map(|router| router.port);
+    let all = [
+        (Tcp, api, "API", "--api-port"),
+        (Tcp, Some(options.https_port), "certificates", "--https-port"),
+        (Tcp, Some(options.ws_port), "CloudHub", "--ws-port"),
+        (Udp, options.quic_port, "QUIC", "--quic-port"),
+        (Tcp, options.tunnel_port, "logs and exec", "--tunnel-port"),
+        (Udp, options.relay_port, "relay", "--relay-port"),
+        (Tcp, kubelets, "kubelets", "--stream-port"),
+        (Tcp, router, "router", "--router-port"),
+    ];
+    all.into_iter()
+        .filter_map(|(transport, port, server, option)| {
+            let port = port.filter(|port| *port != 0)?;
+            Some((
+                transport,
+                BusyPort {
+                    port,
+                    server,
+                    option,
+                },
+            ))
+        })
+        .collect()
+}
+
+fn is_in_use(transport: Transport, at: SocketAddr) -> bool {
+    let bound: io::Result<()> = match transport {
+        Transport::Tcp => TcpListener::bind(at).map(drop),
+        Transport::Udp => UdpSocket::bind(at).map(drop),
+    };
+    bound.is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_ports_in_use_are_reported_together() {
+        let (one, two) = (bound(), bound());
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let options = |ws_port, quic_port| Options {
+            api_port: port(&one),
+            ws_port,
+            quic_port,
+            ..Options::default().any_ports()
+        };
+        assert!(check(&options(0, Some(0))).is_ok(), "one is reported by its server");
+        let quic = udp.local_addr().unwrap().port();
+        let error = check(&options(port(&two), Some(quic))).unwrap_err().to_string();
+        for part in [
+            format!("{} (API, --api-port)", port(&one)),
+            format!("{} (CloudHub, --ws-port)", port(&two)),
+            format!("{quic} (QUIC, --quic-port)"),
+        ] {
+            assert!(error.contains(&part), "{part}: {error}");
+        }
+    }
+
+    fn bound() -> TcpListener {
+        TcpListener::bind("127.0.0.1:0").unwrap()
+    }
+
+    fn port(listener: &TcpListener) -> u16 {
+        listener.local_addr().unwrap().port()
+    }
+}
