@@ -101,9 +101,9 @@ fn what_is_refused_says_so(rig: Subject) -> anyhow::Result<()> {
         ("users", json!({"hostUsers": false, "containers": [{}]}), sandbox, words(&page, "PodSpec", "hostUsers")?),
         ("whole", json!({"resources": {"limits": {"cpu": "1"}}, "containers": [{}]}), sandbox, words(&page, "PodSpec", "resources")?),
         ("trust", json!({"volumes": [trust], "containers": [{}]}), ("ContainerCreating", "FailedMount"), words(&page, "VolumeProjection", "clusterTrustBundle")?),
-        ("huge", json!({"volumes": [{"name": "v", "emptyDir": {"medium": "HugePages"}}], "containers": [{}]}), ("ContainerCreating", "FailedMount"), "emptyDir.medium: HugePages is not supported on this node: use Memory, or leave it out".into()),
+        ("huge", json!({"volumes": [{"name": "v", "emptyDir": {"medium": "HugePages"}}], "containers": [{}]}), ("ContainerCreating", "FailedMount"), "emptyDir.medium: HugePages is not supported on this node: use Memory, or remove the field".into()),
         ("device", device, container, words(&page, "Container", "volumeDevices")?),
-        ("only", only, container, "volumeMounts[].recursiveReadOnly: Enabled is not supported on this node: the container runtime cannot do it; use IfPossible, or a newer runtime".into()),
+        ("only", only, container, "volumeMounts[].recursiveReadOnly: Enabled is not supported on this node: the container runtime does not support it; use IfPossible, or a newer runtime".into()),
     ];
     for (name, spec, (reason, event), text) in more {
         cases.push((name.to_owned(), spec, reason, event, text));

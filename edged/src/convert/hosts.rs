@@ -31,7 +31,7 @@ pub(crate) fn check_hostname(pod: &Pod, domain: &str) -> Result<(), String> {
         .unwrap_or(false);
     match fqdn(pod, domain).filter(|fqdn| full && fqdn.len() > MAX_FQDN) {
         Some(fqdn) => Err(format!(
-            "Failed to construct FQDN from Pod hostname and cluster domain, FQDN {fqdn} is too long ({MAX_FQDN} is the max, {} characters requested): use shorter names, or leave setHostnameAsFQDN out",
+            "Failed to construct FQDN from Pod hostname and cluster domain, FQDN {fqdn} is too long ({MAX_FQDN} is the max, {} characters requested): use shorter names, or remove setHostnameAsFQDN",
             fqdn.len()
         )),
         None => Ok(()),

@@ -58,7 +58,7 @@ pub(super) const RULES: &[Rule] = &[
         Scope::Pod,
         "hostUsers",
         RefusedValues::Exactly("false"),
-        "leave it out; users of pods are users of the node",
+        "remove it; the users of a pod are those of the node",
     ),
     rule(
         Scope::Pod,
@@ -78,7 +78,7 @@ pub(super) const RULES: &[Rule] = &[
             Scope::Pod,
             "securityContext.supplementalGroupsPolicy",
             RefusedValues::Exactly("Strict"),
-            "the container runtime cannot do it; use Merge, or a newer runtime",
+            "the container runtime does not support it; use Merge, or a newer runtime",
         ),
     ),
     rule(
@@ -105,7 +105,7 @@ pub(super) const RULES: &[Rule] = &[
             Scope::Container,
             "volumeMounts[].recursiveReadOnly",
             RefusedValues::Exactly("Enabled"),
-            "the container runtime cannot do it; use IfPossible, or a newer runtime",
+            "the container runtime does not support it; use IfPossible, or a newer runtime",
         ),
     ),
     volume("awsElasticBlockStore", CURE_NO_DRIVER),
@@ -144,7 +144,7 @@ pub(super) const RULES: &[Rule] = &[
         Scope::Volume,
         "emptyDir.medium",
         RefusedValues::AllExcept(&["", "Memory"]),
-        "use Memory, or leave it out",
+        "use Memory, or remove the field",
     ),
     rule(
         Scope::Volume,

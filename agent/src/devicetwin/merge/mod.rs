@@ -156,7 +156,7 @@ fn validate<'a>(
             Err(_) if rules.declares(name) => Kind::default(),
             Err(word) => {
                 return Err(format!(
-                    "{word:.40?} is no type of {name}; write int, float, boolean or string, or leave metadata out"
+                    "{word:.40?} is no type of {name}; write int, float, boolean or string, or remove metadata"
                 ));
             }
         },

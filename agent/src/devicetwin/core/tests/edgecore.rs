@@ -108,7 +108,7 @@ fn of_a_property_that_was_there_before_its_own_type_counts() {
     let told = update("Updated", "1");
     assert_eq!(
         told["reason"],
-        "\"Updated\" is no type of x; write int, float, boolean or string, or leave metadata out"
+        "\"Updated\" is no type of x; write int, float, boolean or string, or remove metadata"
     );
     assert_eq!(
         update("double", "1.5")["twin"]["x"]["metadata"]["type"],
