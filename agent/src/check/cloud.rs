@@ -42,11 +42,14 @@ fn judge(answer: &CloudAnswer) -> CheckResult {
         },
         Err(why) => CheckResult::bad(
             format!("https://{server} is not reached: {why}"),
-            format!(
+            match why.starts_with("cannot resolve") {
+                true => "check the name in modules.edgeHub.httpServer and this machine's DNS (/etc/resolv.conf)".to_owned(),
+                false => format!(
                 "check that the cloud runs and is reachable from other machines (cloudsim up --address 0.0.0.0), that firewalls allow \
                  TCP port {}, and that modules.edgeHub.httpServer names it; without it, certificates are not renewed",
                 server.port
-            ),
+                ),
+            },
         ),
     }
 }

@@ -58,13 +58,22 @@ fn invalid(error: &config::Error) -> Finding {
         what = format!("{what}: {source}");
     }
     let (what, cure) = match error {
-        config::Error::Invalid { path, errors } => {
-            let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        config::Error::Invalid {
+            path,
+            errors,
+            typos,
+        } => {
+            let typos = typos.iter().map(ToString::to_string);
+            let all: Vec<String> = errors.iter().map(ToString::to_string).chain(typos).collect();
             (
                 format!("{}: {}", path.display(), all.join("; ")),
                 "correct these settings and restart the agent",
             )
         }
+        config::Error::Missing { path } => (
+            format!("{} does not exist", path.display()),
+            "check the path in --config, or join a cloud with `edge-agent join`",
+        ),
         config::Error::Read { .. } => (what, "run this command as root"),
         _ => (
             what,

@@ -1,5 +1,7 @@
 //! Check `hub`: CloudHub's WebSocket servers.
 
+use std::io::ErrorKind;
+
 use futures::future::join_all;
 use tokio::time::timeout;
 
@@ -76,17 +78,31 @@ pub(crate) async fn server(
             };
             return CheckResult::bad(error.to_string(), cure);
         }
-        Ok(Err(HubCheckError::Unreachable(_, error))) => error.to_string(),
-        Err(_) => format!("no answer within {} s", SERVER_TIMEOUT.as_secs()),
+        Ok(Err(HubCheckError::Unreachable(_, error))) => (error.kind(), error.to_string()),
+        Err(_) => (
+            ErrorKind::TimedOut,
+            format!("no answer within {} s", SERVER_TIMEOUT.as_secs()),
+        ),
     };
-    let other = match is_joining {
-        true => format!("give it as --cloud {}:PORT", server.host),
-        false => "set it in modules.edgeHub.websocket.server".to_owned(),
+    let (name, other) = match is_joining {
+        true => ("--cloud", format!("give it as --cloud {}:PORT", server.host)),
+        false => (
+            "modules.edgeHub.websocket.server",
+            "set it in modules.edgeHub.websocket.server".to_owned(),
+        ),
     };
-    CheckResult::bad(
-        format!("CloudHub is not reached at {server}: {failed}"),
-        format!(
+    let (kind, why) = failed;
+    let cure = match kind {
+        ErrorKind::NotFound => format!(
+            "check the name in {name} and this machine's DNS (/etc/resolv.conf), or use an IP address"
+        ),
+        ErrorKind::ConnectionRefused => format!(
+            "nothing listens at TCP port {port}: check that the cloud runs and listens for other machines (cloudsim up --address \
+             0.0.0.0); if CloudHub has another port (--ws-port), {other}"
+        ),
+        _ => format!(
             "open TCP port {port} of the cloud in firewalls; if CloudHub has another port (cloudsim up --ws-port), {other}"
         ),
-    )
+    };
+    CheckResult::bad(format!("CloudHub is not reached at {server}: {why}"), cure)
 }

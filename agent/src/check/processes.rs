@@ -27,7 +27,7 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> CheckResult {
         });
     }
     if found.is_empty() {
-        return CheckResult::Passed("no kubelet and no other edge node is running".into());
+        return nothing_found(&names);
     }
     let list: Vec<String> = found
         .iter()
@@ -53,6 +53,26 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> CheckResult {
     CheckResult::bad(what, cure)
 }
 
+/// Returns the result if none of these programs was found: only programs that were looked for are absent.
+fn nothing_found(names: &[&str]) -> CheckResult {
+    let has_agents = names.contains(&"edge-agent");
+    match (has_agents, names.contains(&environment::KUBELET)) {
+        (true, true) => {
+            CheckResult::Passed("no kubelet and no other edge node is running".into())
+        }
+        (false, true) => CheckResult::Passed(
+            "no kubelet is running; other edge nodes are not checked with --root or --config".into(),
+        ),
+        (true, false) => CheckResult::Passed(
+            "no other edge node is running; kubelets are allowed and not checked".into(),
+        ),
+        (false, false) => CheckResult::Remark(
+            "not checked: --root or --config allows other edge nodes, and kubelets are allowed"
+                .into(),
+        ),
+    }
+}
+
 /// Reports whether this edge-agent runs a node: commands have another first argument than an option.
 fn is_agent(proc: &Path, process: u32) -> bool {
     /// The most bytes of a command line that are read.
@@ -65,4 +85,23 @@ fn is_agent(proc: &Path, process: u32) -> bool {
     arguments
         .next()
         .is_none_or(|first| first.is_empty() || first.starts_with(b"-") || first == b"join")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_programs_that_were_checked_are_reported_as_absent() {
+        for (names, part, other) in [
+            (&["edge-agent", "edgecore", "kubelet"][..], "no other edge node", "not checked"),
+            (&["kubelet"], "edge nodes are not checked", "no other edge node"),
+            (&["edge-agent", "edgecore"], "kubelets are allowed and not checked", "no kubelet"),
+            (&[], "not checked", "is running"),
+        ] {
+            let result = nothing_found(names);
+            let (what, _) = result.texts();
+            assert!(what.contains(part) && !what.contains(other), "{names:?}: {what}");
+        }
+    }
 }

@@ -147,6 +147,24 @@ fn a_taken_port_is_reported_with_the_option_that_changes_it() {
         what.contains(&port.to_string()) && cure.contains("--read-only-port"),
         "{what}: {cure}"
     );
+    // all ports are reported at once
+    let other = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mqtt = other.local_addr().unwrap().port();
+    let both = format!("--read-only-port {port} --mqtt-port {mqtt}");
+    let machine = Machine {
+        broker_port: mqtt,
+        ..machine(None, Broker::None)
+    };
+    let config = self::config(&join(&both), &machine);
+    let CheckResult::Failed { what, cure } = ports::are_free(&config, false) else {
+        panic!("both are taken")
+    };
+    assert!(
+        what.contains(&port.to_string())
+            && what.contains(&mqtt.to_string())
+            && cure.contains("--read-only-port and --mqtt-port"),
+        "{what}: {cure}"
+    );
 }
 
 #[test]
@@ -301,24 +319,29 @@ async fn cloud_hub_that_does_not_listen_is_reported_with_its_port() {
     let closed = gone.local_addr().unwrap().port();
     drop(gone);
     let (host, machine) = (host(), machine(None, Broker::None));
-    for (port, is_open) in [(open, true), (closed, false)] {
+    for (host_name, port, cause) in [
+        ("127.0.0.1", open, None),
+        ("127.0.0.1", closed, Some(("127.0.0.1", "nothing listens at TCP port"))),
+        ("no-such-host.invalid", open, Some(("cannot resolve no-such-host.invalid", "DNS"))),
+    ] {
         let mut join = join("");
         join.cloud = HostPort {
-            host: "127.0.0.1".to_owned(),
+            host: host_name.to_owned(),
             port,
         };
         let (config, path) = (config(&join, &machine), join.paths.config());
         let inputs = inputs_of(&join, &path, &config, &machine, &host);
         // without the CA of a cloud, as if its HTTPS server were not reached
         let found = hub::server(&inputs, &join.cloud, None).await;
-        if is_open {
+        let Some((in_what, in_cure)) = cause else {
             assert!(matches!(&found, CheckResult::Remark(_)), "{found:?}");
             continue;
-        }
-        let CheckResult::Failed { what, cure } = found else {
-            panic!("nothing listens")
         };
-        assert!(what.contains(&format!("127.0.0.1:{port}")), "{what}");
-        assert!(cure.contains(&format!("TCP port {port}")), "{cure}");
+        let CheckResult::Failed { what, cure } = found else {
+            panic!("nothing is reached")
+        };
+        assert!(what.contains(&port.to_string()) && what.contains(in_what), "{what}");
+        assert!(cure.contains(in_cure), "{cure}");
+        assert!(!cure.contains("firewall"), "{cure}");
     }
 }

@@ -1,13 +1,11 @@
 //! The join token: whether the cloud accepts it for the node's name.
 
-use wire::text::with_causes;
-
 use super::report::CheckResult;
 use crate::{
     app,
     cli::Join,
     config::Config,
-    edgehub::{self, EnrollError, NodeStatus},
+    edgehub::{self, NodeStatus},
 };
 
 /// Checks the cloud's HTTPS server, the token and the name. Also returns the cloud's CA, if the server has proved it.
@@ -25,7 +23,7 @@ pub(crate) async fn check(config: &Config, join: &Join) -> (CheckResult, Option<
     };
     let (known, ca) = match edgehub::probe(&config).await {
         Ok(found) => found,
-        Err(error) => return (refusal(&error), None),
+        Err(error) => return (CheckResult::bad(error.what(), error.join_remedy()), None),
     };
     let name = &config.node_name;
     let conflict = name_conflict(name, known, join.rejoin);
@@ -67,24 +65,4 @@ pub(crate) fn name_is_free(name: &str, known: NodeStatus) -> CheckResult {
         NodeStatus::Unknown => "token matches; the name is free".to_owned(),
         _ => format!("token matches; this machine takes over the name of node {name}"),
     })
-}
-
-fn refusal(error: &EnrollError) -> CheckResult {
-    let cure = match error {
-        EnrollError::Unreachable { .. } => {
-            "check that the cloud runs and is reachable from other machines (cloudsim up --address 0.0.0.0), that firewalls allow its \
-             HTTPS port, and that --cert-port is this port"
-        }
-        EnrollError::WrongCloud { .. } | EnrollError::Token(_) => {
-            "get the token of this cloud: `cloudsim token` or `keadm gettoken`"
-        }
-        EnrollError::OtherName { .. } => {
-            "use one of these names in --cloud, or start the cloud with this name (--name)"
-        }
-        EnrollError::WrongTime { .. } | EnrollError::Certificate { .. } => {
-            "compare `date` on both machines"
-        }
-        _ => "check the cloud's log",
-    };
-    CheckResult::bad(with_causes(error), cure)
 }

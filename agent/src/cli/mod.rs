@@ -384,8 +384,8 @@ impl Cli {
 pub fn filter(v: i32) -> String {
     match v {
         ..0 => "error",
-        // kube_client logs each failed request before its caller does, and cannot know whether it matters
-        0..=1 => "warn,kube_client=off,agent=info,edge_agent=info",
+        // both log each failed request before its caller does, and cannot know whether it matters
+        0..=1 => "warn,kube_client=off,kube_runtime=off,agent=info,edge_agent=info",
         2..=3 => "info",
         4..=5 => "info,agent=debug,edge_agent=debug,wire=debug",
         6.. => "debug",

@@ -271,7 +271,7 @@ fn wrong_options_of_join_are_refused_before_any_check() {
         ("--name=Edge_1", "RFC 1123"),
         ("--node-ip=0.0.0.0", "address of the node"),
         ("--runtime-endpoint=tcp://192.0.2.1", "unix:///"),
-        ("--cloud=https://cloud", "cloud.example.com"),
+        ("--cloud=https://cloud", "write only the host"),
         ("--cert-port=0", "from 1 to 65535"),
         ("--cgroup-driver=system", "'systemd'"),
     ] {

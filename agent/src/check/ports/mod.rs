@@ -58,21 +58,24 @@ fn ports(config: &Config) -> Vec<Port> {
 /// Checks the ports that the agent will listen on, each with its setting or the option that changes it.
 pub(crate) fn are_free(config: &Config, is_node: bool) -> CheckResult {
     let all = ports(config);
-    for Port {
-        address,
-        option,
-        setting,
-    } in &all
-    {
-        if let Err(error) = TcpListener::bind(address) {
-            let change = if is_node { setting } else { option };
-            return CheckResult::bad(
-                format!("cannot listen on {address}: {error}"),
-                format!(
-                    "`ss -ltnp` lists the program that does; stop it, or choose another port with {change}"
-                ),
-            );
-        }
+    let busy: Vec<(&Port, io::Error)> = all
+        .iter()
+        .filter_map(|port| Some((port, TcpListener::bind(port.address).err()?)))
+        .collect();
+    if !busy.is_empty() {
+        let what: Vec<String> = busy
+            .iter()
+            .map(|(port, error)| format!("{}: {error}", port.address))
+            .collect();
+        let change = |port: &Port| if is_node { port.setting } else { port.option };
+        let changes: Vec<&str> = busy.iter().map(|(port, _)| change(port)).collect();
+        return CheckResult::bad(
+            format!("cannot listen on {}", what.join(", nor on ")),
+            format!(
+                "`ss -ltnp` lists the programs that do; stop them, or choose other ports with {}",
+                changes.join(" and ")
+            ),
+        );
     }
     if let Some(devices) = &config.device_twin {
         let socket = devices.dmi_socket_dir.join("dmi.sock");
