@@ -331,8 +331,8 @@ impl Enrolment {
 /// The refusal for a name that a node holds.
 fn name_taken(name: &str) -> Refusal {
     let why = format!(
-        "node {name} has a certificate, and renews it with itself: a join token gives no other one. If this machine is to take its \
-         place, let an administrator run `cloudsim node reset {name}` (or delete the Node), and try again"
+        "the name {name} is taken: a node of this name has a valid certificate. Choose another name; or, to replace that node, ask an \
+         administrator to run `cloudsim node reset {name}` (or to delete the Node), and try again"
     );
     (StatusCode::CONFLICT, why)
 }

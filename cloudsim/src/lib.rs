@@ -29,7 +29,8 @@ pub mod tasks;
 
 pub use admin::PREFIX as ADMIN_PREFIX;
 pub use cloud::{
-    Addresses, BusyPort, Cloud, ClusterError, ClusterOptions, CountedSessions, CrdError, DATABASE, LEASE,
-    Observer, Options, RULES, RequiredRules, Right, RightsError, StartError, of_all_replicas, seal,
+    Addresses, BusyPort, Cloud, ClusterError, ClusterOptions, CountedSessions, CrdError, DATABASE,
+    LEASE, Observer, Options, RULES, RequiredRules, Right, RightsError, StartError,
+    of_all_replicas, seal,
 };
 pub use kubeapi::KUBERNETES_VERSION;

@@ -64,7 +64,11 @@ fn invalid(error: &config::Error) -> Finding {
             typos,
         } => {
             let typos = typos.iter().map(ToString::to_string);
-            let all: Vec<String> = errors.iter().map(ToString::to_string).chain(typos).collect();
+            let all: Vec<String> = errors
+                .iter()
+                .map(ToString::to_string)
+                .chain(typos)
+                .collect();
             (
                 format!("{}: {}", path.display(), all.join("; ")),
                 "correct these settings and restart the agent",

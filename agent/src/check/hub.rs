@@ -85,7 +85,10 @@ pub(crate) async fn server(
         ),
     };
     let (name, other) = match is_joining {
-        true => ("--cloud", format!("give it as --cloud {}:PORT", server.host)),
+        true => (
+            "--cloud",
+            format!("give it as --cloud {}:PORT", server.host),
+        ),
         false => (
             "modules.edgeHub.websocket.server",
             "set it in modules.edgeHub.websocket.server".to_owned(),

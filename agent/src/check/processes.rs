@@ -57,11 +57,10 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> CheckResult {
 fn nothing_found(names: &[&str]) -> CheckResult {
     let has_agents = names.contains(&"edge-agent");
     match (has_agents, names.contains(&environment::KUBELET)) {
-        (true, true) => {
-            CheckResult::Passed("no kubelet and no other edge node is running".into())
-        }
+        (true, true) => CheckResult::Passed("no kubelet and no other edge node is running".into()),
         (false, true) => CheckResult::Passed(
-            "no kubelet is running; other edge nodes are not checked with --root or --config".into(),
+            "no kubelet is running; other edge nodes are not checked with --root or --config"
+                .into(),
         ),
         (true, false) => CheckResult::Passed(
             "no other edge node is running; kubelets are allowed and not checked".into(),
@@ -94,14 +93,29 @@ mod tests {
     #[test]
     fn only_programs_that_were_checked_are_reported_as_absent() {
         for (names, part, other) in [
-            (&["edge-agent", "edgecore", "kubelet"][..], "no other edge node", "not checked"),
-            (&["kubelet"], "edge nodes are not checked", "no other edge node"),
-            (&["edge-agent", "edgecore"], "kubelets are allowed and not checked", "no kubelet"),
+            (
+                &["edge-agent", "edgecore", "kubelet"][..],
+                "no other edge node",
+                "not checked",
+            ),
+            (
+                &["kubelet"],
+                "edge nodes are not checked",
+                "no other edge node",
+            ),
+            (
+                &["edge-agent", "edgecore"],
+                "kubelets are allowed and not checked",
+                "no kubelet",
+            ),
             (&[], "not checked", "is running"),
         ] {
             let result = nothing_found(names);
             let (what, _) = result.texts();
-            assert!(what.contains(part) && !what.contains(other), "{names:?}: {what}");
+            assert!(
+                what.contains(part) && !what.contains(other),
+                "{names:?}: {what}"
+            );
         }
     }
 }

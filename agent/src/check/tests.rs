@@ -321,8 +321,16 @@ async fn cloud_hub_that_does_not_listen_is_reported_with_its_port() {
     let (host, machine) = (host(), machine(None, Broker::None));
     for (host_name, port, cause) in [
         ("127.0.0.1", open, None),
-        ("127.0.0.1", closed, Some(("127.0.0.1", "nothing listens at TCP port"))),
-        ("no-such-host.invalid", open, Some(("cannot resolve no-such-host.invalid", "DNS"))),
+        (
+            "127.0.0.1",
+            closed,
+            Some(("127.0.0.1", "nothing listens at TCP port")),
+        ),
+        (
+            "no-such-host.invalid",
+            open,
+            Some(("cannot resolve no-such-host.invalid", "DNS")),
+        ),
     ] {
         let mut join = join("");
         join.cloud = HostPort {
@@ -340,7 +348,10 @@ async fn cloud_hub_that_does_not_listen_is_reported_with_its_port() {
         let CheckResult::Failed { what, cure } = found else {
             panic!("nothing is reached")
         };
-        assert!(what.contains(&port.to_string()) && what.contains(in_what), "{what}");
+        assert!(
+            what.contains(&port.to_string()) && what.contains(in_what),
+            "{what}"
+        );
         assert!(cure.contains(in_cure), "{cure}");
         assert!(!cure.contains("firewall"), "{cure}");
     }

@@ -282,7 +282,10 @@ mod tests {
             ("wss://", ": cloud.example.com"),
         ] {
             let refused = cloud(url).unwrap_err();
-            assert!(refused.starts_with("a URL;") && refused.ends_with(host), "{refused}");
+            assert!(
+                refused.starts_with("a URL;") && refused.ends_with(host),
+                "{refused}"
+            );
         }
     }
 

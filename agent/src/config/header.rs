@@ -77,7 +77,10 @@ mod tests {
             assert_eq!(counted, expected, "{document}: {found:?}");
         }
         let typo = check(Path::new("x"), &json!({"modlues": {}})).unwrap_err();
-        assert!(typo.to_string().contains("is \"modlues\" a typing error?"), "{typo}");
+        assert!(
+            typo.to_string().contains("is \"modlues\" a typing error?"),
+            "{typo}"
+        );
         let refused = check(Path::new("/x.yaml"), &json!({})).unwrap_err();
         assert!(
             refused

@@ -114,7 +114,12 @@ pub enum Error {
         source: NotYaml,
     },
     /// Settings have wrong values.
-    #[error("{path} has {} to correct:{}{}", describe_count(errors), lines(errors), lines(typos))]
+    #[error(
+        "{path} has {} to correct:{}{}",
+        describe_count(errors),
+        lines(errors),
+        lines(typos)
+    )]
     Invalid {
         /// The path of the file.
         path: PathBuf,
@@ -176,9 +181,11 @@ pub(crate) fn parse(
     if let Err(Error::Invalid { errors, .. }) = &mut parsed
         && let Some(positions) = yaml::positions(text)
     {
-        for error in errors {
+        for error in errors.iter_mut() {
             error.line = positions.line(&error.path);
         }
+        // those that the file does not set come last
+        errors.sort_by_key(|error| error.line.unwrap_or(u64::MAX));
     }
     parsed
 }

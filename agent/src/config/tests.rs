@@ -189,17 +189,53 @@ fn a_number_that_is_text_gets_the_cure_that_helps() {
 fn settings_with_a_syntax_or_a_range_are_checked() {
     let kubelet = |text: &str| format!("edged: {{tailoredKubeletConfig: {{{text}}}}}");
     for (text, place, cure) in [
-        ("edged: {nodeLabels: {a b: c}}".to_owned(), "nodeLabels[\"a b\"]", "such as zone"),
-        ("edged: {nodeLabels: {zone: north west}}".to_owned(), "nodeLabels.zone", "at most 63"),
-        ("edged: {nodeLabels: {Example.com/a: b}}".to_owned(), "Example.com/a", "such as zone"),
-        ("edged: {podSandboxImage: my image}".to_owned(), "podSandboxImage", "such as kubeedge/pause"),
-        ("edged: {customInterfaceName: eth 0}".to_owned(), "customInterfaceName", "such as eth0"),
+        (
+            "edged: {nodeLabels: {a b: c}}".to_owned(),
+            "nodeLabels[\"a b\"]",
+            "such as zone",
+        ),
+        (
+            "edged: {nodeLabels: {zone: north west}}".to_owned(),
+            "nodeLabels.zone",
+            "at most 63",
+        ),
+        (
+            "edged: {nodeLabels: {Example.com/a: b}}".to_owned(),
+            "Example.com/a",
+            "such as zone",
+        ),
+        (
+            "edged: {podSandboxImage: my image}".to_owned(),
+            "podSandboxImage",
+            "such as kubeedge/pause",
+        ),
+        (
+            "edged: {customInterfaceName: eth 0}".to_owned(),
+            "customInterfaceName",
+            "such as eth0",
+        ),
         (kubelet("maxPods: 0"), "maxPods", "from 1 to"),
         (kubelet("podsPerCore: -1"), "podsPerCore", "from 0 to"),
-        (kubelet("clusterDomain: Cluster_local"), "clusterDomain", "such as cluster.local"),
-        (kubelet("allowedUnsafeSysctls: ['net.*.x']"), "allowedUnsafeSysctls", "such as net.core"),
-        (kubelet("registerWithTaints: [{key: a b, effect: NoSchedule}]"), "registerWithTaints[0].key", "such as zone"),
-        (kubelet("registerWithTaints: [{key: a, value: b c, effect: NoSchedule}]"), "registerWithTaints[0].value", "at most 63"),
+        (
+            kubelet("clusterDomain: Cluster_local"),
+            "clusterDomain",
+            "such as cluster.local",
+        ),
+        (
+            kubelet("allowedUnsafeSysctls: ['net.*.x']"),
+            "allowedUnsafeSysctls",
+            "such as net.core",
+        ),
+        (
+            kubelet("registerWithTaints: [{key: a b, effect: NoSchedule}]"),
+            "registerWithTaints[0].key",
+            "such as zone",
+        ),
+        (
+            kubelet("registerWithTaints: [{key: a, value: b c, effect: NoSchedule}]"),
+            "registerWithTaints[0].value",
+            "at most 63",
+        ),
         (
             "metaManager: {metaServer: {enable: true, apiAudiences: ['']}}".to_owned(),
             "metaServer.apiAudiences",
@@ -207,7 +243,10 @@ fn settings_with_a_syntax_or_a_range_are_checked() {
         ),
     ] {
         let said = refusal(&format!("modules: {{{text}}}"));
-        assert!(said.contains(place) && said.contains(cure), "{text}: {said}");
+        assert!(
+            said.contains(place) && said.contains(cure),
+            "{text}: {said}"
+        );
         assert!(said.contains("line 1: "), "{text}: {said}");
     }
     for good in [
@@ -432,14 +471,20 @@ fn files() {
     let path = folder.path().join("edgecore.yaml");
     let missing = load(&path).unwrap_err();
     assert!(matches!(missing, Error::Missing { .. }), "{missing}");
-    assert!(!missing.to_string().contains("mkdir"), "the folder exists: {missing}");
+    assert!(
+        !missing.to_string().contains("mkdir"),
+        "the folder exists: {missing}"
+    );
     fs::write(&path, "# comment\n".repeat(1024 * 1024)).unwrap();
     assert!(matches!(load(&path).unwrap_err(), Error::TooLarge(_)));
     fs::write(&path, [0xff; 20]).unwrap();
     assert!(matches!(load(&path).unwrap_err(), Error::Read { .. }));
     fs::write(&path, "kind: EdgeCore\n").unwrap();
     assert!(matches!(load(&path).unwrap_err(), Error::NoModules { .. }));
-    assert!(load_paths(&path).is_ok(), "commands for the database need no modules");
+    assert!(
+        load_paths(&path).is_ok(),
+        "commands for the database need no modules"
+    );
     fs::write(&path, "kind: EdgeCore\nmodules: {}\n").unwrap();
     assert_eq!(load(&path).unwrap().0.edge_hub.token, None);
     fs::write(

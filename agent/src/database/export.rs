@@ -61,7 +61,7 @@ pub(super) async fn run(
 fn refuse(store: &Path, target: &Path, overwrite: bool) -> anyhow::Result<()> {
     if !store
         .try_exists()
-        .with_context(|| format!("{} cannot be read", store.display()))?
+        .with_context(|| format!("cannot read the agent's database {}", store.display()))?
     {
         bail!(
             "{} does not exist: the agent has not run on this node",
@@ -82,7 +82,7 @@ fn refuse(store: &Path, target: &Path, overwrite: bool) -> anyhow::Result<()> {
     }
     if !target
         .try_exists()
-        .with_context(|| format!("{} cannot be read", target.display()))?
+        .with_context(|| format!("cannot read EdgeCore's database {}", target.display()))?
     {
         return Ok(());
     }
@@ -105,7 +105,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
 
 /// Returns a process that has the file open. Processes of other users are only visible to root.
 fn holder(path: &Path) -> anyhow::Result<Option<u32>> {
-    let failed = || format!("{} cannot be read", path.display());
+    let failed = || format!("cannot read {}", path.display());
     let file = fs::metadata(path).with_context(failed)?;
     let is_it = |descriptor: PathBuf| {
         fs::metadata(descriptor)

@@ -241,24 +241,45 @@ fn a_file_that_is_missing_or_no_database_is_reported_as_such() {
     node.write(&[pod()]);
     fs::write(node.at("text.db"), "kind: EdgeCore\n".repeat(500)).unwrap();
     fs::write(node.at("empty.db"), "").unwrap();
-    let only_paths = format!("database: {{dataSource: {}}}\n", node.at("edgecore.db").display());
+    let only_paths = format!(
+        "database: {{dataSource: {}}}\n",
+        node.at("edgecore.db").display()
+    );
     fs::write(node.at("paths.yaml"), only_paths).unwrap();
-    let unused = format!("database: {{dataSource: {}}}\n", node.at("unused/edgecore.db").display());
+    let unused = format!(
+        "database: {{dataSource: {}}}\n",
+        node.at("unused/edgecore.db").display()
+    );
     fs::write(node.at("unused.yaml"), unused).unwrap();
     let file = |config: &str, database: Option<&str>| DbFile {
         config: node.at(config),
         database: database.map(|name| node.at(name)),
     };
     for (file, expected) in [
-        (file("edgecore.yaml", Some("text.db")), Err("text.db is not a database")),
-        (file("edgecore.yaml", Some("empty.db")), Err("empty.db is not a database")),
-        (file("edgecore.yaml", Some("none.db")), Err("none.db does not exist; check the path")),
+        (
+            file("edgecore.yaml", Some("text.db")),
+            Err("text.db is not a database"),
+        ),
+        (
+            file("edgecore.yaml", Some("empty.db")),
+            Err("empty.db is not a database"),
+        ),
+        (
+            file("edgecore.yaml", Some("none.db")),
+            Err("none.db does not exist; check the path"),
+        ),
         (file("none.yaml", None), Err("none.yaml does not exist")),
         (file("unused.yaml", None), Err("there is no database")),
         (file("paths.yaml", None), Ok(())),
     ] {
-        let check = Db::Check { file: file.clone(), output: None };
-        let dump = Db::Dump { file: file.clone(), show_secrets: false };
+        let check = Db::Check {
+            file: file.clone(),
+            output: None,
+        };
+        let dump = Db::Dump {
+            file: file.clone(),
+            show_secrets: false,
+        };
         for command in [check, dump] {
             let done = run(&command, &mut Vec::new()).map(drop);
             match (&done, expected) {

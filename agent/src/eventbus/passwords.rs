@@ -18,7 +18,10 @@ const OTHER_USERS_MODE: u32 = 0o077;
 #[derive(Debug, thiserror::Error)]
 pub enum PasswordError {
     /// The file cannot be opened or read.
-    #[error("{} cannot be read", path.display())]
+    #[error(
+        "cannot read {}; check modules.eventBus.internalAccess.passwordFile",
+        path.display()
+    )]
     File {
         /// The path of the file.
         path: PathBuf,

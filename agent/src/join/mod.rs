@@ -162,9 +162,18 @@ fn option_or_setting(path: &str) -> &str {
         ("modules.edged.hostnameOverride", "--name"),
         ("modules.edged.nodeIP", "--node-ip"),
         ("modules.edged.nodeLabels", "--labels"),
-        ("modules.edged.tailoredKubeletConfig.containerRuntimeEndpoint", "--runtime-endpoint"),
-        ("modules.edged.tailoredKubeletConfig.cgroupDriver", "--cgroup-driver"),
-        ("modules.edged.tailoredKubeletConfig.readOnlyPort", "--read-only-port"),
+        (
+            "modules.edged.tailoredKubeletConfig.containerRuntimeEndpoint",
+            "--runtime-endpoint",
+        ),
+        (
+            "modules.edged.tailoredKubeletConfig.cgroupDriver",
+            "--cgroup-driver",
+        ),
+        (
+            "modules.edged.tailoredKubeletConfig.readOnlyPort",
+            "--read-only-port",
+        ),
         ("modules.eventBus.mqttServerExternal", "--mqtt-port"),
         ("modules.eventBus.mqttServerInternal", "--mqtt-port"),
     ];

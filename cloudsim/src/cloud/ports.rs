@@ -61,7 +61,12 @@ fn ports(options: &Options) -> Vec<(Transport, BusyPort)> {
     let router = options.router.as_ref().map(|router| router.port);
     let all = [
         (Tcp, api, "API", "--api-port"),
-        (Tcp, Some(options.https_port), "certificates", "--https-port"),
+        (
+            Tcp,
+            Some(options.https_port),
+            "certificates",
+            "--https-port",
+        ),
         (Tcp, Some(options.ws_port), "CloudHub", "--ws-port"),
         (Udp, options.quic_port, "QUIC", "--quic-port"),
         (Tcp, options.tunnel_port, "logs and exec", "--tunnel-port"),
@@ -106,9 +111,14 @@ mod tests {
             quic_port,
             ..Options::default().any_ports()
         };
-        assert!(check(&options(0, Some(0))).is_ok(), "one is reported by its server");
+        assert!(
+            check(&options(0, Some(0))).is_ok(),
+            "one is reported by its server"
+        );
         let quic = udp.local_addr().unwrap().port();
-        let error = check(&options(port(&two), Some(quic))).unwrap_err().to_string();
+        let error = check(&options(port(&two), Some(quic)))
+            .unwrap_err()
+            .to_string();
         for part in [
             format!("{} (API, --api-port)", port(&one)),
             format!("{} (CloudHub, --ws-port)", port(&two)),

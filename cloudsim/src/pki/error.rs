@@ -6,7 +6,7 @@ use wire::enroll::{CertError, TokenError};
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
     /// An API call failed.
-    #[error("the Secrets with the cloud's keys cannot be read or written in namespace kubeedge")]
+    #[error("cannot read or write the Secrets with the cloud's keys in namespace kubeedge")]
     Api(#[from] kube::Error),
     /// The ConfigMap of the clients' CA cannot be written.
     #[error(

@@ -34,7 +34,9 @@ pub enum RecordsError {
     #[error("the store failed")]
     Store(#[from] StoreError),
     /// A call to the cluster failed.
-    #[error("the cluster's ConfigMaps of namespace {NAMESPACE} cannot be read or written")]
+    #[error(
+        "cannot read or write ConfigMaps in namespace {NAMESPACE} of the cluster; `cloudsim roles` prints the permissions"
+    )]
     Cluster(#[from] kube::Error),
     /// The contents are not a record.
     #[error("{0} is not a valid record")]

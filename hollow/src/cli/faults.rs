@@ -107,7 +107,12 @@ pub struct Bad {
     #[arg(long, value_name = "FRACTION", value_parser = values::fraction)]
     pub stale: Option<f64>,
     /// Up time, for example 5s; alternates with --down
-    #[arg(long, value_name = "TIME", requires = "down", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "down",
+        allow_hyphen_values = true
+    )]
     pub up: Option<Period>,
     /// Down time, for example 5s; alternates with --up
     #[arg(long, value_name = "TIME", requires = "up", allow_hyphen_values = true)]

@@ -158,7 +158,14 @@ fn the_command_line_is_sound_and_ports_default_to_kubeedges() {
         };
         assert_eq!(up.rbac, expected, "{rbac:?}");
     }
-    for (grace, expected) in [("90s", Some(90)), ("2m", Some(120)), ("40", Some(40)), ("0", None), ("500ms", None), ("x", None)] {
+    for (grace, expected) in [
+        ("90s", Some(90)),
+        ("2m", Some(120)),
+        ("40", Some(40)),
+        ("0", None),
+        ("500ms", None),
+        ("x", None),
+    ] {
         let parsed = Cli::try_parse_from(["cloudsim", "up", "--node-grace", grace]);
         let found = parsed.ok().and_then(|cli| match cli.command {
             Command::Up(up) => Some(up.node_grace.as_secs()),

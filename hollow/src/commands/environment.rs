@@ -74,11 +74,10 @@ pub(super) fn merge(files: &[PathBuf]) -> Result<Option<Kubeconfig>, Unusable> {
 /// It is no kubeconfig, too large, or no regular file.
 pub(super) fn read_file(file: &Path) -> Result<Kubeconfig, Unusable> {
     // The library that reads it follows the paths in it, and has no limit.
-    read_regular_file(file, MAX_KUBECONFIG_BYTES)
-        .map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Unusable::Missing(file.to_owned()),
-            _ => Unusable::Read(file.to_owned(), error),
-        })?;
+    read_regular_file(file, MAX_KUBECONFIG_BYTES).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Unusable::Missing(file.to_owned()),
+        _ => Unusable::Read(file.to_owned(), error),
+    })?;
     let mut read = Kubeconfig::read_from(file).map_err(|error| content(file, &error))?;
     read.current_context = read.current_context.filter(|current| !current.is_empty());
     Ok(read)
@@ -108,9 +107,7 @@ mod tests {
             .map(|name| directory.path().join(name))
             .into();
         assert!(merge(&[]).unwrap().is_none());
-        assert!(
-            matches!(merge(&files), Err(Unusable::Missing(missing)) if missing == files[0])
-        );
+        assert!(matches!(merge(&files), Err(Unusable::Missing(missing)) if missing == files[0]));
         std::fs::write(
             &files[1],
             "kind: Config\napiVersion: v1\ncurrent-context: \"\"\n",

@@ -75,7 +75,7 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
         () = signals.wait() => Ok(()),
         ended = select_all(fleet.nodes_mut().iter_mut().map(|node| Box::pin(wait_and_rejoin(node, &options.join.token_file)))) => match ended.0 {
             (name, Ok(())) => Err(anyhow!("node {name} has stopped")),
-            (name, Err(error)) => Err(anyhow::Error::new(error).context(format!("node {name} failed permanently"))),
+            (name, Err(error)) => Err(failed(&name, &error)),
         },
         why = never_connected(links.clone(), &options.join) => Err(why),
         never = report_connected(links, &nodes, &options.join.cloud) => match never {},
@@ -83,6 +83,19 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     stop_fleet(fleet).await;
     print_line(&format!("{nodes} stopped"));
     outcome
+}
+
+/// Returns the error of a node that has ended. The log has its whole chain; the last cause is what the user can change.
+fn failed(name: &str, error: &fleet::Error) -> anyhow::Error {
+    let error: &(dyn std::error::Error + 'static) = error;
+    let last = std::iter::successors(Some(error), |error| error.source()).last();
+    let cause = last.map(ToString::to_string).unwrap_or_default();
+    match cause.contains("is taken") {
+        true => anyhow!(
+            "the name {name} is taken; choose other names with --prefix, or free it with `cloudsim node reset {name}`"
+        ),
+        false => anyhow!("node {name} failed: {cause}"),
+    }
 }
 
 /// Prints a line when all nodes are connected; never returns.
@@ -220,7 +233,10 @@ pub(super) async fn token(file: &Path) -> anyhow::Result<String> {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
                 return Err(error).with_context(|| {
-                    format!("{} cannot be read; check --token-file", file.display())
+                    format!(
+                        "cannot read the token file {}; check --token-file",
+                        file.display()
+                    )
                 });
             }
         }

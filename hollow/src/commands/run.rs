@@ -97,7 +97,7 @@ fn files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
             continue;
         }
         let entries = std::fs::read_dir(path)
-            .with_context(|| format!("{} cannot be read", path.display()))?;
+            .with_context(|| format!("cannot read the folder {}", path.display()))?;
         let mut inside: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         inside.retain(|file| {
             file.extension()

@@ -260,7 +260,10 @@ impl Scenario {
         let line = |first: Option<u64>| first.unwrap_or_default();
         let nodes = line(self.nodes.first().map(|node| node.referenced.line()));
         let steps = line(self.steps.first().map(|step| step.referenced.line()));
-        if known.iter().any(|fault| (nodes..steps).contains(&fault.line)) {
+        if known
+            .iter()
+            .any(|fault| (nodes..steps).contains(&fault.line))
+        {
             return faults;
         }
         let names: Vec<&str> = self.nodes().map(|node| node.name.as_str()).collect();

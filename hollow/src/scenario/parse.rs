@@ -115,7 +115,10 @@ fn explain(said: &str) -> String {
         return short;
     };
     let list = list.trim_start_matches("one of ").replace('`', "");
-    let known: Vec<&str> = list.split(", ").flat_map(|part| part.split(" or ")).collect();
+    let known: Vec<&str> = list
+        .split(", ")
+        .flat_map(|part| part.split(" or "))
+        .collect();
     let kind = kind.trim_end().replace("variant", "word");
     match nearest(name, known.iter().copied()) {
         near if near.is_empty() => format!("{kind} {name:?}; known: {list}"),

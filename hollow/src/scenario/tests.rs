@@ -94,7 +94,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_cure() {
 fn every_error_of_a_file_is_reported_in_the_order_of_lines() {
     let text = "\
 name: many errors
-nmoe: typo
+nmae: typo
 cloud: {hubs: 99}
 nodes:
 - name: edge-1
@@ -110,7 +110,7 @@ steps:
 ";
     let found = errors(text);
     let beginnings = [
-        "line 2: unknown field \"nmoe\" (did you mean name?)",
+        "line 2: unknown field \"nmae\" (did you mean name?)",
         "line 3: a cloud has 1 to 16 hubs",
         "line 8: unknown word \"cutt\" (did you mean cut?)",
         "line 11: unknown field \"conected\" (did you mean connected?)",
@@ -123,7 +123,10 @@ steps:
         assert!(found.starts_with(expected), "{found}");
     }
     // where a list is written in one line, or a node is invalid, the errors that may follow from the first are not reported
-    assert_eq!(errors("name: x\nnodes: [{nmae: a}]\nsteps: [{cut: a}, {cutt: a}]\n").len(), 1);
+    assert_eq!(
+        errors("name: x\nnodes: [{nmae: a}]\nsteps: [{cut: a}, {cutt: a}]\n").len(),
+        1
+    );
     let node = errors("name: x\nnodes:\n- nmae: a\nsteps:\n- cut: a\n- cutt: a\n");
     assert_eq!(node.len(), 2, "{node:?}");
     let many = format!("name: x\nsteps:\n{}", "- cutt: a\n".repeat(50));

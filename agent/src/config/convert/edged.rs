@@ -170,10 +170,7 @@ fn interface(text: &str, values: &mut Values<'_>) -> Option<String> {
 }
 
 /// Checks labels, which the cloud would refuse together with the whole Node.
-fn labels(
-    written: &BTreeMap<String, String>,
-    values: &mut Values<'_>,
-) -> BTreeMap<String, String> {
+fn labels(written: &BTreeMap<String, String>, values: &mut Values<'_>) -> BTreeMap<String, String> {
     for (key, value) in written {
         let checked = check_label_key(key).and_then(|()| check_label_value(value));
         if let Err(why) = checked {

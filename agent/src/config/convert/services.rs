@@ -83,7 +83,10 @@ fn meta_server(
         }
     }
     for (key, texts) in [
-        ("serviceAccountIssuers", Some(&written.service_account_issuers)),
+        (
+            "serviceAccountIssuers",
+            Some(&written.service_account_issuers),
+        ),
         ("apiAudiences", written.api_audiences.as_ref()),
     ] {
         if texts.is_some_and(|texts| texts.iter().any(|text| text.trim().is_empty())) {

@@ -62,7 +62,10 @@ pub enum EnrollError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The server's CA does not match the token, or did not sign the server's certificate.
-    #[error("the token belongs to another cloud than the one at {url}: {why}; {}", OTHER_CLOUD)]
+    #[error(
+        "the token belongs to another cloud than the one at {url}: {why}; {}",
+        OTHER_CLOUD
+    )]
     WrongCloud {
         /// The requested URL.
         url: String,
@@ -116,8 +119,7 @@ pub enum EnrollError {
 }
 
 /// The remedy if the token is not of the cloud at this address.
-const OTHER_CLOUD: &str =
-    "use the token of this cloud, from `cloudsim token` or `keadm gettoken`, or correct the address";
+const OTHER_CLOUD: &str = "use the token of this cloud, from `cloudsim token` or `keadm gettoken`, or correct the address";
 
 /// Returns the remedy for a refusal with this status; that of a name conflict says it itself.
 fn refusal_remedy(status: u16) -> &'static str {

@@ -61,7 +61,9 @@ enum ConnectError {
         /// The same with the reason that the other end gives, which may be anything.
         why: String,
     },
-    #[error("cannot resolve the relay's name in {server}; check modules.edgeMesh.relay.server and this machine's DNS")]
+    #[error(
+        "cannot resolve the relay's name in {server}; check modules.edgeMesh.relay.server and this machine's DNS"
+    )]
     Resolve {
         server: String,
         source: std::io::Error,

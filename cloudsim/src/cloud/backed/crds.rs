@@ -27,7 +27,7 @@ const REQUIRED_GROUPS: [&str; 4] = [
 #[derive(Debug, thiserror::Error)]
 pub enum CrdError {
     /// An API call failed.
-    #[error("CustomResourceDefinition {name} cannot be read or applied")]
+    #[error("cannot read or apply CustomResourceDefinition {name}")]
     Api {
         /// The name of the definition.
         name: String,

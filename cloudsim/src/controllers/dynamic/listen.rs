@@ -1,18 +1,18 @@
 //! One watch of a node: a message for each change, beginning with all existing objects.
 
-use std::{collections::HashMap, pin::pin};
+use std::{collections::HashMap, pin::pin, time::Duration};
 
 use futures::StreamExt;
 use kube::{
     Api, Client, ResourceExt,
-    api::{ApiResource, DynamicObject},
+    api::{ApiResource, DynamicObject, TypeMeta},
     runtime::{
         WatchStreamExt,
         watcher::{self, Event},
     },
 };
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 use tracing::debug;
 use wire::{Change, Downstream, ResourcePath, Source, application::Target};
 
@@ -22,6 +22,9 @@ use crate::{
     delivery::{Delivery, DeliveryKey, Reply},
 };
 
+/// How long the API may take to report which kinds it serves.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Sends changes until the receiver is closed.
 pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>) {
     let config = watcher::Config {
@@ -29,10 +32,12 @@ pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>
         field_selector: Some(call.option_text("fieldSelector")).filter(|text| !text.is_empty()),
         ..watcher::Config::default()
     };
+    let types = types(&client, &call.target).await;
     let api = api(client, &call.target);
     let mut events = pin!(watcher::watcher(api, config).default_backoff());
     let mut told = WatchedObjects {
         target: call.target,
+        types,
         known: HashMap::new(),
         listed: None,
     };
@@ -52,6 +57,34 @@ pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>
     }
 }
 
+fn api_version(target: &Target) -> String {
+    match target.group.as_str() {
+        "" => target.version.clone(),
+        group => format!("{group}/{}", target.version),
+    }
+}
+
+/// Returns the kind of the watched objects: those of a list have none, and nodes find it in the path of a message. `None` if the API
+/// does not serve it now; the watch then fails, too.
+async fn types(client: &Client, target: &Target) -> Option<TypeMeta> {
+    let api_version = api_version(target);
+    let asked = async {
+        match target.group.as_str() {
+            "" => client.list_core_api_resources(&target.version).await,
+            _ => client.list_api_group_resources(&api_version).await,
+        }
+    };
+    let served = timeout(DISCOVERY_TIMEOUT, asked).await.ok()?.ok()?;
+    let found = served
+        .resources
+        .into_iter()
+        .find(|resource| resource.name == target.plural)?;
+    Some(TypeMeta {
+        api_version,
+        kind: found.kind,
+    })
+}
+
 fn api(client: Client, target: &Target) -> Api<DynamicObject> {
     let Target {
         group,
@@ -60,15 +93,10 @@ fn api(client: Client, target: &Target) -> Api<DynamicObject> {
         namespace,
         ..
     } = target;
-    let api_version = if group.is_empty() {
-        version.clone()
-    } else {
-        format!("{group}/{version}")
-    };
     let resource = ApiResource {
         group: group.clone(),
         version: version.clone(),
-        api_version,
+        api_version: api_version(target),
         // only written objects have this field
         kind: String::new(),
         plural: plural.clone(),
@@ -82,6 +110,8 @@ fn api(client: Client, target: &Target) -> Api<DynamicObject> {
 /// The objects that the node knows from one watch.
 struct WatchedObjects {
     target: Target,
+    /// The kind of the objects, if it is known.
+    types: Option<TypeMeta>,
     /// The last message about each existing object, by UID.
     known: HashMap<String, Value>,
     /// During a list: the UIDs seen so far.
@@ -99,7 +129,7 @@ impl WatchedObjects {
                 if let Some(listed) = &mut self.listed {
                     listed.extend(object.uid());
                 }
-                self.put(&object).into_iter().collect()
+                self.put(object).into_iter().collect()
             }
             Event::InitDone => {
                 let listed = self.listed.take().unwrap_or_default();
@@ -113,7 +143,7 @@ impl WatchedObjects {
                     .filter_map(|uid| self.known.remove(uid).map(|stub| self.delete(uid, stub)))
                     .collect()
             }
-            Event::Apply(object) => self.put(&object).into_iter().collect(),
+            Event::Apply(object) => self.put(object).into_iter().collect(),
             Event::Delete(object) => {
                 let uid = object.uid().unwrap_or_default();
                 self.known.remove(&uid);
@@ -122,10 +152,13 @@ impl WatchedObjects {
         }
     }
 
-    fn put(&mut self, object: &DynamicObject) -> Option<Delivery> {
+    fn put(&mut self, mut object: DynamicObject) -> Option<Delivery> {
         let uid = object.uid()?;
+        if kind(&object).is_empty() {
+            object.types.clone_from(&self.types);
+        }
         let (kind, namespace, name) = (
-            kind(object),
+            kind(&object),
             object.namespace().unwrap_or_default(),
             object.name_any(),
         );

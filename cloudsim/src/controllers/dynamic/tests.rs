@@ -141,3 +141,26 @@ async fn a_node_that_asks_about_itself_is_told_of_itself_and_not_of_its_cloud() 
         (&json!([]), &json!(true))
     );
 }
+
+#[tokio::test]
+async fn objects_that_exist_when_a_watch_begins_are_sent_with_their_kind() {
+    let api = apiserver::builder(objectstore::MemoryStore::new()).build();
+    let client = api.client("default");
+    crate::controllers::namespace_defaults::ensure_initial(&client)
+        .await
+        .unwrap();
+    let call = serde_json::from_value::<Application>(json!({
+        "ID": "1", "Key": "/core/v1/namespaces", "Verb": "watch", "Nodename": "edge-1",
+    }));
+    let call = request::Call::of(&call.unwrap()).unwrap();
+    let (replies, mut received) = mpsc::channel(16);
+    let watching = tokio::spawn(listen::run(client, call, replies));
+    let first = testkit::within("the first object", received.recv()).await;
+    let Some(Reply::Acknowledged(delivery)) = first else {
+        panic!("{first:?}")
+    };
+    let path = delivery.message.route.resource.as_str();
+    assert!(path.contains("/namespace/"), "{path}");
+    assert_eq!(delivery.message.content["kind"], "Namespace");
+    watching.abort();
+}
