@@ -21,6 +21,7 @@ use crate::{
     kubeconfig::Entries,
     pki::{JoinTokens, NodeCertificates, Pki},
     sessions::Sessions,
+    streams::{KubeletEndpoint, NodeAddress},
     tasks::Tasks,
 };
 
@@ -165,11 +166,11 @@ impl Backend {
         options: &Options,
         pki: &Pki,
         sessions: &Sessions,
-        kubelets: Option<SocketAddr>,
+        (client, kubelets): (&Client, Option<SocketAddr>),
     ) -> Result<ApiAccess, StartError> {
         Ok(ApiAccess {
             root_ca: self.root_ca(pki).await?,
-            kubelet_port: kubelets.map(|address| address.port()),
+            kubelets: kubelet_endpoint(options, client, kubelets).await?,
             approver: self.approver(options, sessions),
             complete: self.complete_client(),
         })
@@ -245,4 +246,24 @@ impl Backend {
             }
         }
     }
+}
+
+/// Returns where an external API server finds the kubelets of all nodes.
+async fn kubelet_endpoint(
+    options: &Options,
+    client: &Client,
+    bound: Option<SocketAddr>,
+) -> Result<Option<KubeletEndpoint>, StartError> {
+    let Some(bound) = bound else {
+        return Ok(None);
+    };
+    let service = options.kubelets.as_ref().and_then(|it| it.service.as_ref());
+    let address = match service {
+        Some(service) => Some(NodeAddress::of(client, service).await?),
+        None => None,
+    };
+    Ok(Some(KubeletEndpoint {
+        port: bound.port(),
+        address,
+    }))
 }

@@ -11,7 +11,7 @@ use crate::{
     pki::{PkiError, RecordError},
     relay::RelayBindError,
     router::RouterError,
-    streams::{ClientCaError, StreamServerError},
+    streams::{ClientCaError, StreamServerError, StreamServiceError},
 };
 
 /// The cloud cannot start.
@@ -91,6 +91,9 @@ pub enum StartError {
     /// The clients that may reach kubelets are not known.
     #[error(transparent)]
     Kubelets(#[from] ClientCaError),
+    /// The address for the API server is not known.
+    #[error(transparent)]
+    StreamService(#[from] StreamServiceError),
     /// The cluster cannot be served.
     #[error(transparent)]
     Cluster(#[from] ClusterError),

@@ -144,7 +144,9 @@ impl Cloud {
         )
         .await?;
         let (tunnel, kubelets, relay) = streams.addresses();
-        let reached = backend.access(&options, &pki, &sessions, kubelets).await?;
+        let reached = backend
+            .access(&options, &pki, &sessions, (&client, kubelets))
+            .await?;
         let routing = Routing::bind(&options, &client, &sessions, &pki).await?;
         let replicas = replicas(
             &options,

@@ -17,6 +17,7 @@ use crate::{
     mailbox::Mailboxes,
     pki::{NodeCertificates, Trust},
     sessions::Sessions,
+    streams::KubeletEndpoint,
     tasks::Tasks,
 };
 
@@ -26,8 +27,8 @@ const RULES_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct ApiAccess {
     /// The CA (PEM) with which pods verify the API server.
     pub(super) root_ca: String,
-    /// The port at which an external API server reaches the kubelets of all nodes.
-    pub(super) kubelet_port: Option<u16>,
+    /// Where an external API server reaches the kubelets of all nodes.
+    pub(super) kubelets: Option<KubeletEndpoint>,
     /// Approves nodes' certificate requests that are made in this cloud's name.
     pub(super) approver: Option<Approver>,
     /// A client whose lists fail if one of their objects is damaged.
@@ -48,7 +49,7 @@ pub(super) fn replicas(
         let edge = Edge::new(client.clone(), mailboxes.clone(), &reached.root_ca);
         let edge = edge
             .with_certificates(certificates.clone())
-            .with_kubelet_port(reached.kubelet_port);
+            .with_kubelets(reached.kubelets.clone());
         let edge = edge.with_approver(reached.approver.clone());
         let edge = edge.with_complete_client(reached.complete.clone());
         let dynamic = Dynamic::new(client.clone(), edge.clone());

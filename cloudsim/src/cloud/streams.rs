@@ -53,7 +53,7 @@ impl Streams {
         };
         let kubelets = match &options.kubelets {
             Some(kubelets) => {
-                let tls = streams::tls(kubelets, identity)?;
+                let tls = streams::tls(kubelets, client, identity).await?;
                 let service = Kubelets::new(
                     client.clone(),
                     sessions.tunnels().clone(),

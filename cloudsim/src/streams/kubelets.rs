@@ -11,7 +11,7 @@ use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Client};
 use kubeapi::{Body, Identity, NodeAnswer, NodeIo, NodeRequest, NodeStreams, serve::Handler};
 use limits::read_regular_file;
@@ -20,7 +20,7 @@ use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tracing::debug;
 use wire::names::{is_dns_label, is_path_segment};
 
-use super::Tunnels;
+use super::{StreamService, Tunnels};
 use crate::pki::ServerIdentity;
 
 /// The header in which an API server names the path of the original request.
@@ -35,11 +35,30 @@ const MASTERS: &str = "system:masters";
 pub struct KubeletOptions {
     /// The port; 0 for any free one.
     pub port: u16,
-    /// A file with the CA of the API server's client certificate, PEM.
-    pub client_ca: PathBuf,
+    /// The CA of the API server's client certificate.
+    pub client_ca: ClientCa,
     /// The accepted common names; other clients must be in `system:masters`.
     pub client_names: Vec<String>,
+    /// The Service whose address is published in the status of all nodes; `None` to publish only the port.
+    pub service: Option<StreamService>,
 }
+
+/// Where the CA of the API server's client certificate is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientCa {
+    /// In a file, PEM.
+    File(PathBuf),
+    /// In the cluster: ConfigMap `extension-apiserver-authentication` of namespace kube-system, which every API server publishes.
+    /// Source: <https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/>.
+    Cluster,
+}
+
+/// Namespace, name and key of the ConfigMap with the CA.
+const CLUSTER_CA: [&str; 3] = [
+    "kube-system",
+    "extension-apiserver-authentication",
+    "client-ca-file",
+];
 
 /// The CA of clients cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -52,29 +71,56 @@ pub enum ClientCaError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file holds no certificate.
-    #[error("--stream-client-ca {path} contains no CA certificate: {why}")]
+    /// The cluster's ConfigMap cannot be read.
+    #[error(
+        "cannot read the ConfigMap kube-system/extension-apiserver-authentication with the CA of the API server's clients; name the CA with --stream-client-ca"
+    )]
+    Cluster(#[source] kube::Error),
+    /// There is no certificate.
+    #[error("{place} contains no CA certificate: {why}")]
     Certificate {
-        /// The path of the file.
-        path: PathBuf,
+        /// Where it was expected.
+        place: String,
         /// The reason.
         why: String,
     },
 }
 
+impl ClientCa {
+    /// Reads the certificates, PEM; returns their place as well.
+    async fn read(&self, client: &Client) -> Result<(Vec<u8>, String), ClientCaError> {
+        match self {
+            Self::File(path) => {
+                let text = read_regular_file(path, MAX_CA_BYTES);
+                let text = text.map_err(|source| ClientCaError::File {
+                    path: path.clone(),
+                    source,
+                })?;
+                Ok((text, format!("--stream-client-ca {}", path.display())))
+            }
+            Self::Cluster => {
+                let [namespace, name, key] = CLUSTER_CA;
+                let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+                let found = maps.get(name).await.map_err(ClientCaError::Cluster)?;
+                let text = found.data.and_then(|mut data| data.remove(key));
+                let place = format!("key {key} of the ConfigMap {namespace}/{name}");
+                Ok((text.unwrap_or_default().into_bytes(), place))
+            }
+        }
+    }
+}
+
 /// Returns the TLS configuration: this cloud's certificate, and clients of that CA only.
-pub(crate) fn tls(
+pub(crate) async fn tls(
     options: &KubeletOptions,
+    client: &Client,
     identity: &ServerIdentity,
 ) -> Result<ServerConfig, ClientCaError> {
-    let path = || options.client_ca.clone();
-    let text = read_regular_file(&options.client_ca, MAX_CA_BYTES).map_err(|source| {
-        ClientCaError::File {
-            path: path(),
-            source,
-        }
-    })?;
-    let bad = |why: String| ClientCaError::Certificate { path: path(), why };
+    let (text, place) = options.client_ca.read(client).await?;
+    let bad = |why: String| ClientCaError::Certificate {
+        place: place.clone(),
+        why,
+    };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&text) {
         let certificate = certificate.map_err(|error| bad(error.to_string()))?;

@@ -12,6 +12,7 @@
 
 mod answer;
 mod connect_request;
+mod endpoint;
 mod inbox;
 mod kubelets;
 mod listener;
@@ -21,9 +22,13 @@ mod table;
 mod tunnel;
 mod upgrade;
 
-pub(crate) use self::kubelets::{Kubelets, tls};
+pub(crate) use self::{
+    endpoint::{KubeletEndpoint, NodeAddress},
+    kubelets::{Kubelets, tls},
+};
 pub use self::{
-    kubelets::{ClientCaError, KubeletOptions},
+    endpoint::{StreamService, StreamServiceError},
+    kubelets::{ClientCa, ClientCaError, KubeletOptions},
     listener::{StreamServer, StreamServerError},
     table::Tunnels,
 };

@@ -1,5 +1,6 @@
 //! Tests of [`super`].
 
+use k8s_openapi::api::core::v1::NodeAddress;
 use wire::cri;
 
 use super::*;
@@ -86,6 +87,32 @@ fn a_status_differs_when_more_than_time_has_passed() {
     let first = description.status(&NodeStatus::default(), &health(true), at(0));
     let second = description.status(&first, &health(true), at(10));
     assert!(!status::differs(&first, &second));
+    // what the cloud has put before the own addresses is no difference, and a lost address is
+    let address = |type_: &str, address: &str| NodeAddress {
+        type_: type_.to_owned(),
+        address: address.to_owned(),
+    };
+    let own = vec![
+        address("InternalIP", "192.0.2.7"),
+        address("Hostname", "edge-1"),
+    ];
+    let with = |addresses: &[NodeAddress]| NodeStatus {
+        addresses: Some(addresses.to_vec()),
+        ..first.clone()
+    };
+    let with_cloud = [vec![address("Hostname", "10.96.0.7")], own.clone()].concat();
+    for (old, new, expected) in [
+        (&own, &own, false),
+        (&with_cloud, &own, false),
+        (&own, &own[..1].to_vec(), true),
+        (&own[..1].to_vec(), &own, true),
+    ] {
+        assert_eq!(
+            status::differs(&with(old), &with(new)),
+            expected,
+            "{old:?} {new:?}"
+        );
+    }
     let third = description.status(&second, &health(false), at(20));
     assert!(status::differs(&second, &third));
     let ready = third

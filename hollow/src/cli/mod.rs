@@ -456,10 +456,10 @@ pub struct Up {
     pub router_anonymous: bool,
 
     /// Port of all nodes' kubelets for that API server, usually 10003 [default: none]
-    #[arg(long, value_name = "PORT", value_parser = values::port, requires = "stream_client_ca", help_heading = headings::KUBELETS)]
+    #[arg(long, value_name = "PORT", value_parser = values::port, help_heading = headings::KUBELETS)]
     pub stream_port: Option<u16>,
 
-    /// CA of that API server's client certificate
+    /// CA of that API server's client certificate [default in cluster mode: the cluster's]
     #[arg(long, value_name = "FILE", requires = "stream_port", help_heading = headings::KUBELETS)]
     pub stream_client_ca: Option<PathBuf>,
 
@@ -471,6 +471,15 @@ pub struct Up {
         help_heading = headings::KUBELETS
     )]
     pub stream_client_names: Vec<String>,
+
+    /// Service in namespace kubeedge for --stream-port, whose address becomes the first of each node [default: none]
+    #[arg(long, value_name = "NAME", value_parser = subdomain, requires = "stream_port", requires = "cluster", help_heading = headings::KUBELETS)]
+    pub stream_service: Option<String>,
+
+    /// Type of that address, for example InternalIP [default: the first that the API server prefers]
+    #[arg(long, value_name = "TYPE", value_parser = ["Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS"],
+        hide_possible_values = true, requires = "stream_service", help_heading = headings::KUBELETS)]
+    pub stream_address_type: Option<String>,
 
     /// Directory for all data [default: none, everything is in memory]
     #[arg(long, value_name = "DIR", help_heading = headings::STORAGE)]

@@ -13,7 +13,7 @@ use cloudsim::{
     hub::Limits,
     kubeconfig::{Destination, Entries},
     router::RouterOptions,
-    streams::KubeletOptions,
+    streams::{ClientCa, KubeletOptions, StreamService},
 };
 use wire::text::count;
 
@@ -79,6 +79,11 @@ struct Run {
 
 impl Run {
     async fn standalone(mut self) -> anyhow::Result<()> {
+        if self.up.stream_port.is_some() && self.up.stream_client_ca.is_none() {
+            anyhow::bail!(
+                "--stream-port needs --stream-client-ca FILE in standalone mode: the CA of the other API server's client certificate"
+            );
+        }
         let mut options = options(&self.up, &self.reach);
         if let Some(name) = self.reach.prefer_reachable().await {
             let dialed = &self.reach.dialed;
@@ -314,14 +319,18 @@ fn options(up: &Up, reach: &Reach) -> Options {
         quic_port: up.quic_port,
         tunnel_port: up.tunnel_port.0,
         relay_port: up.relay_port,
-        kubelets: up
-            .stream_port
-            .zip(up.stream_client_ca.clone())
-            .map(|(port, client_ca)| KubeletOptions {
-                port,
-                client_ca,
-                client_names: up.stream_client_names.clone(),
+        kubelets: up.stream_port.map(|port| KubeletOptions {
+            port,
+            client_ca: match &up.stream_client_ca {
+                Some(file) => ClientCa::File(file.clone()),
+                None => ClientCa::Cluster,
+            },
+            client_names: up.stream_client_names.clone(),
+            service: up.stream_service.clone().map(|name| StreamService {
+                name,
+                address_type: up.stream_address_type.clone(),
             }),
+        }),
         router: up.router_port.map(|port| RouterOptions {
             port,
             anonymous: up.router_anonymous,

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use cloudsim::streams::KubeletOptions;
+use cloudsim::streams::{ClientCa, KubeletOptions};
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::Node;
@@ -169,8 +169,9 @@ async fn an_api_server_elsewhere_finds_the_kubelets_of_all_nodes_in_one_place() 
     let client_names = vec!["kube-apiserver-kubelet-client".to_owned()];
     let kubelets = KubeletOptions {
         port: 0,
-        client_ca,
+        client_ca: ClientCa::File(client_ca),
         client_names,
+        service: None,
     };
     let world = World::with(Setup {
         kubelets: Some(kubelets),

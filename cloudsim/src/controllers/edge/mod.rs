@@ -38,6 +38,7 @@ use crate::{
     delivery::Delivery,
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
     pki::NodeCertificates,
+    streams::KubeletEndpoint,
 };
 
 /// The edge controller; cheap to clone.
@@ -53,8 +54,8 @@ pub struct Edge {
     /// The records of nodes' certificates; `None` if nodes were authenticated elsewhere.
     certificates: Option<NodeCertificates>,
     event_limits: Arc<Mutex<EventLimits>>,
-    /// The port at which an external API server reaches the kubelets of all nodes.
-    kubelet_port: Option<u16>,
+    /// Where an external API server reaches the kubelets of all nodes.
+    kubelets: Option<KubeletEndpoint>,
     /// Approves nodes' certificate requests in this cloud's name; `None` if they are made in the nodes' names.
     approver: Option<Approver>,
 }
@@ -72,7 +73,7 @@ impl Edge {
             unhandled,
             certificates: None,
             event_limits: Arc::default(),
-            kubelet_port: None,
+            kubelets: None,
             approver: None,
         }
     }
@@ -97,13 +98,10 @@ impl Edge {
         }
     }
 
-    /// Sets the kubelet port in Nodes' status, in place of the nodes' own.
+    /// Sets the kubelets' port and address in Nodes' status, before the nodes' own.
     #[must_use]
-    pub fn with_kubelet_port(self, kubelet_port: Option<u16>) -> Self {
-        Self {
-            kubelet_port,
-            ..self
-        }
+    pub(crate) fn with_kubelets(self, kubelets: Option<KubeletEndpoint>) -> Self {
+        Self { kubelets, ..self }
     }
 
     /// Approves nodes' CertificateSigningRequests here. A cluster's API server takes them for this cloud's own, so nothing else can check

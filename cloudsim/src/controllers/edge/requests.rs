@@ -8,7 +8,7 @@ use kube::{
     Api,
     api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tracing::warn;
 use wire::{Answer, Downstream, Header, ObjectResp, ResourcePath, ResourceType};
 
@@ -235,8 +235,10 @@ impl Edge {
             }
             (ResourceType::NodePatch, Verb::Patch) => {
                 let mut patch = patch_of(content).map_err(kube::Error::SerdeError)?;
-                self.redirect(&mut patch);
-                match self.patch_status(&self.of::<Node>(""), name, patch).await {
+                if let Some(kubelets) = &self.kubelets {
+                    kubelets.redirect(&mut patch);
+                }
+                match self.patch_node(name, patch).await {
                     // the node registers again, which writes its Node anew
                     Err(kube::Error::Api(status)) if kubeapi::is_damaged(&status) => {
                         let message = format!("nodes \"{name}\" not found: {}", status.message);
@@ -349,16 +351,18 @@ impl Edge {
         ))
     }
 
-    /// Replaces the node's kubelet port, which no API server reaches, by the cloud's own, as CloudCore does.
-    fn redirect(&self, patch: &mut Value) {
-        if let (Some(port), Some(status)) = (
-            self.kubelet_port,
-            patch.get_mut("status").and_then(Value::as_object_mut),
-        ) {
-            status.insert(
-                "daemonEndpoints".to_owned(),
-                json!({"kubeletEndpoint": {"Port": port}}),
-            );
+    /// Patches a Node's status. One that lacks the address of the kubelets is patched again, as nodes send only what has changed.
+    async fn patch_node(&self, name: &str, patch: Value) -> Result<Outcome, kube::Error> {
+        let nodes = self.of::<Node>("");
+        let outcome = self.patch_status(&nodes, name, patch).await?;
+        let (Some(kubelets), Outcome::Answer(Answer::Response(response), _)) =
+            (&self.kubelets, &outcome)
+        else {
+            return Ok(outcome);
+        };
+        match kubelets.missing_address(&response.object) {
+            Some(patch) => self.patch_status(&nodes, name, patch).await,
+            None => Ok(outcome),
         }
     }
 
