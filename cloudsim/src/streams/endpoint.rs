@@ -85,15 +85,20 @@ impl KubeletEndpoint {
         let mut status = Map::new();
         status.insert("addresses".to_owned(), addresses.clone());
         self.add_address(&mut status);
-        (status["addresses"] != *addresses).then(|| json!({"status": status}))
+        let is_first = addresses.get(0) == status["addresses"].get(0);
+        (!is_first).then(|| json!({"status": status}))
     }
 
+    /// Puts the address first. Without the directive, a strategic merge would keep only one address of each type, as their merge key is
+    /// the type. Source: `fixupPatchForNodeStatusAddresses` of `k8s.io/component-helpers`, which the kubelet uses.
     fn add_address(&self, status: &mut Map<String, Value>) {
         let addresses = status.get_mut("addresses").and_then(Value::as_array_mut);
         if let (Some(own), Some(addresses)) = (&self.address, addresses) {
             let own = json!({"type": own.address_type, "address": own.address});
-            addresses.retain(|address| *address != own);
+            let directive = json!({"$patch": "replace"});
+            addresses.retain(|address| *address != own && *address != directive);
             addresses.insert(0, own);
+            addresses.push(directive);
         }
     }
 }
@@ -196,7 +201,8 @@ mod tests {
             endpoint.redirect(&mut patch);
             let expected = json!([
                 {"type": address_type, "address": "10.96.0.7"},
-                {"type": "InternalIP", "address": "192.0.2.7"}, {"type": "Hostname", "address": "edge-1"}]);
+                {"type": "InternalIP", "address": "192.0.2.7"}, {"type": "Hostname", "address": "edge-1"},
+                {"$patch": "replace"}]);
             let port = json!({"kubeletEndpoint": {"Port": 10003}});
             assert_eq!(
                 patch,
