@@ -92,7 +92,7 @@ pub use self::{
     pod_network::{
         CONNECTED, Connection, PodNetwork, REFUSED, RuntimeNetwork, pod_socket, read_line,
     },
-    pressure::{Observation, Reading, Shortage, Signals, low_signals},
+    pressure::{Observation, Reading, Shortage, Signals, disk as disk_space, low_signals},
     runtime::CallError,
     runtime_info::{
         CniDirectories, RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME, runtime_info,

@@ -330,7 +330,6 @@ impl App {
             &mut supervisor,
             &shutdown,
         );
-        let status_dmi = dmi.clone();
         let sources = metrics::Sources {
             services: services.clone(),
             mesh: mesh.clone(),
@@ -338,17 +337,11 @@ impl App {
             meta: meta.clone(),
             bus: bus.clone(),
             devices: devices.clone(),
-            dmi,
+            dmi: dmi.clone(),
             vitals: supervisor.vitals(),
         };
         let diagnostics = metrics::diagnostics(sources, storage);
-        let mut modules = status::Modules {
-            traffic: traffic.clone(),
-            devices: devices.clone(),
-            dmi: status_dmi,
-            kubelet: None,
-            diagnostics: diagnostics.clone(),
-        };
+        let mut modules = status::Modules::new(&traffic, devices.as_ref(), dmi, &diagnostics);
         let dns = mesh
             .as_ref()
             .and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));

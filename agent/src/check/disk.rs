@@ -6,7 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::sys::statvfs::{FsFlags, statvfs};
+use edged::disk_space;
+use nix::{
+    errno::Errno,
+    sys::statvfs::{FsFlags, statvfs},
+};
 
 use super::{
     inputs::Inputs,
@@ -82,13 +86,15 @@ pub(crate) fn nearest_directory(path: &Path) -> Option<PathBuf> {
 }
 
 fn measure(path: &Path) -> nix::Result<FileSystem> {
-    let found = statvfs(path)?;
+    let flags = statvfs(path)?.flags();
+    let (bytes, inodes) = disk_space(path).ok_or(Errno::EIO)?;
+    let number = |value: i64| u64::try_from(value).unwrap_or_default();
     Ok(FileSystem {
-        bytes: u64::from(found.blocks()) * u64::from(found.fragment_size()),
-        free_bytes: u64::from(found.blocks_available()) * u64::from(found.fragment_size()),
-        inodes: u64::from(found.files()),
-        free_inodes: u64::from(found.files_available()),
-        is_read_only: found.flags().contains(FsFlags::ST_RDONLY),
+        bytes: number(bytes.capacity),
+        free_bytes: number(bytes.available),
+        inodes: number(inodes.capacity),
+        free_inodes: number(inodes.available),
+        is_read_only: flags.contains(FsFlags::ST_RDONLY),
     })
 }
 

@@ -110,7 +110,7 @@ fn a_machine_under_pressure_is_reported_with_the_cure() {
     let mut config = config(&join, &machine);
     let check = |config: &Config| {
         let path = join.paths.config();
-        pressure::check(&inputs_of(&join, &path, &config, &machine, &host))
+        pressure::check(&inputs_of(&join, &path, config, &machine, &host))
     };
     for threshold in &mut config.edged.eviction.thresholds {
         threshold.value = ThresholdValue::Quantity(i64::MAX);

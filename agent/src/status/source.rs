@@ -3,13 +3,12 @@
 use std::{fmt, fs, path::PathBuf, sync::Arc, time::Duration};
 
 use componentbase::Link;
-use edged::LocalKubelet;
+use edged::{LocalKubelet, disk_space};
 use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kubeapi::{NodeAnswer, NodeRequest, NodeStreams};
-use nix::sys::statvfs::statvfs;
 use serde::Deserialize;
 use tokio::{sync::watch, time::timeout};
 
@@ -74,6 +73,24 @@ pub(crate) struct Modules {
     pub(crate) kubelet: Option<LocalKubelet>,
     /// The metrics of all modules but EdgeD.
     pub(crate) diagnostics: edged::Diagnostics,
+}
+
+impl Modules {
+    /// Names the modules; EdgeD is added if it is enabled.
+    pub(crate) fn new(
+        traffic: &Traffic,
+        devices: Option<&DeviceTwin>,
+        dmi: Option<Dmi>,
+        diagnostics: &edged::Diagnostics,
+    ) -> Self {
+        Self {
+            traffic: traffic.clone(),
+            devices: devices.cloned(),
+            dmi,
+            kubelet: None,
+            diagnostics: diagnostics.clone(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -224,22 +241,15 @@ impl Sources {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        let disk = self.directory.as_ref().and_then(|path| statvfs(path).ok());
-        let size = |blocks| {
-            move |disk: &nix::sys::statvfs::Statvfs| -> u64 {
-                let blocks: fn(&nix::sys::statvfs::Statvfs) -> u64 = blocks;
-                blocks(disk) * u64::from(disk.fragment_size())
-            }
-        };
+        let disk = self.directory.as_deref().and_then(disk_space);
+        let bytes = |value: i64| u64::try_from(value).unwrap_or_default();
         Resources {
             agent_memory: kibibytes(&own, "VmRSS:"),
             memory_available: kibibytes(&meminfo, "MemAvailable:"),
             memory_total: kibibytes(&meminfo, "MemTotal:"),
             load: load.split(' ').next().and_then(|load| load.parse().ok()),
-            disk_free: disk
-                .as_ref()
-                .map(size(|disk| u64::from(disk.blocks_available()))),
-            disk_total: disk.as_ref().map(size(|disk| u64::from(disk.blocks()))),
+            disk_free: disk.map(|(space, _)| bytes(space.available)),
+            disk_total: disk.map(|(space, _)| bytes(space.capacity)),
         }
     }
 

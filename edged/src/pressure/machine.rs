@@ -109,7 +109,7 @@ fn device(path: &Path) -> Option<u64> {
 }
 
 /// Returns bytes and inodes of the file system of `path`.
-pub(crate) fn disk(path: &Path) -> Option<(Observation, Observation)> {
+pub fn disk(path: &Path) -> Option<(Observation, Observation)> {
     let disk = nix::sys::statvfs::statvfs(path).ok()?;
     // These types differ between platforms.
     let bytes = |blocks| {

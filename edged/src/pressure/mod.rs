@@ -23,15 +23,15 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::watch;
 
-pub use self::{
-    machine::Signals,
-    shortage::{Shortage, low_signals},
-    signals::{Observation, Reading},
-};
 pub(crate) use self::{
-    machine::{MachineSignals, disk, image_root},
+    machine::{MachineSignals, image_root},
     messages::EVICTED,
     signals::Condition,
+};
+pub use self::{
+    machine::{Signals, disk},
+    shortage::{Shortage, low_signals},
+    signals::{Observation, Reading},
 };
 
 /// The node's pressure conditions, shared between parts. Cheap to clone.
