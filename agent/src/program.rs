@@ -213,6 +213,9 @@ fn start(path: &Path, throttle: LogThrottle, held: &mut Option<StoreLock>) -> an
         info!(directory = %directory.display(), "creating a directory");
     }
     *held = Some(lock(&config)?);
+    if let Some(busy) = check::several_busy(&config) {
+        anyhow::bail!(busy);
+    }
     let ended = runtime.block_on(serve(&config, path));
     if ended
         .as_ref()

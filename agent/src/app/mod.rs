@@ -249,13 +249,14 @@ pub fn connect(endpoint: &str) -> Result<Channel, Error> {
     Ok(Endpoint::from_static("http://runtime").connect_with_connector_lazy(connector))
 }
 
+/// The end of the error of a runtime that does not answer. Commands before there is a configuration omit it.
+pub(crate) const RUNTIME_CURE: &str = "; check that the container runtime runs, and that containerRuntimeEndpoint in \
+    modules.edged.tailoredKubeletConfig names its socket";
+
 /// Connects to the runtime's socket; an error names the path.
 async fn connect_runtime(socket: &str) -> io::Result<UnixStream> {
     UnixStream::connect(socket).await.map_err(|error| {
-        let text = format!(
-            "nothing answers at {socket} ({error}); check that the container runtime runs, and that containerRuntimeEndpoint in \
-             modules.edged.tailoredKubeletConfig names its socket"
-        );
+        let text = format!("nothing answers at {socket} ({error}){RUNTIME_CURE}");
         io::Error::new(error.kind(), text)
     })
 }

@@ -60,6 +60,7 @@ use self::report::{CheckLine, Counts};
 pub(crate) use self::{
     inputs::Inputs,
     machine::{Machine, STREAM_PORT},
+    ports::several_busy,
     report::{Report, color},
     run::run_all,
 };

@@ -53,11 +53,17 @@ fn no_runtime_of_node(machine: &Machine) -> CheckResult {
     let setting = "containerRuntimeEndpoint in modules.edged.tailoredKubeletConfig";
     match machine.runtimes.first() {
         Some((endpoint, Err(RuntimeInfoError::NoAnswer(error)))) => CheckResult::bad(
-            format!("the runtime at {endpoint} does not respond: {error}"),
+            not_responding(endpoint, error),
             format!("start it (systemctl start containerd), or correct {setting}"),
         ),
         _ => no_runtime(machine),
     }
+}
+
+/// Describes a runtime without an answer; the remedy follows in a line of its own.
+fn not_responding(endpoint: &str, error: &str) -> String {
+    let error = error.replace(app::RUNTIME_CURE, "");
+    format!("the runtime at {endpoint} does not respond: {error}")
 }
 
 /// Returns the failure for a runtime with pods of another agent: this one would end them.
@@ -96,7 +102,7 @@ fn no_runtime(machine: &Machine) -> CheckResult {
             "remove \"cri\" from disabled_plugins in /etc/containerd/config.toml (set by Docker's packages), and restart containerd",
         ),
         Some((endpoint, Err(error))) => CheckResult::bad(
-            format!("the runtime at {endpoint} does not respond: {error}"),
+            not_responding(endpoint, &error.to_string()),
             "start it (systemctl start containerd), or name another one with --runtime-endpoint",
         ),
         // an answering runtime does not get here

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kubeapi::serve::BindError;
 use objectstore::{LockError, SealError, StoreError};
 
-use super::{BusyPort, ClusterError, options::DATABASE};
+use super::{ClusterError, options::DATABASE, ports::BusyPort};
 use crate::{
     hub, kubeconfig,
     pki::{PkiError, RecordError},

@@ -117,7 +117,11 @@ impl Cloud {
     }
 
     async fn start_with(options: Options) -> Result<Self, StartError> {
-        ports::check(&options)?;
+        let busy = ports::find_busy(&options);
+        // the server itself reports a single one, with the system's error
+        if busy.len() > 1 {
+            return Err(StartError::Ports(busy));
+        }
         let (metrics, sessions) = (Metrics::default(), Sessions::default());
         let _ = metrics.sessions.set(sessions.clone());
         let mut backend = Backend::open(&options, &metrics, &sessions).await?;

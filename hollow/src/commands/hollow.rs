@@ -75,7 +75,7 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
         () = signals.wait() => Ok(()),
         ended = select_all(fleet.nodes_mut().iter_mut().map(|node| Box::pin(wait_and_rejoin(node, &options.join.token_file)))) => match ended.0 {
             (name, Ok(())) => Err(anyhow!("node {name} has stopped")),
-            (name, Err(error)) => Err(failed(&name, &error)),
+            (name, Err(error)) => Err(node_error(&name, &error)),
         },
         why = never_connected(links.clone(), &options.join) => Err(why),
         never = report_connected(links, &nodes, &options.join.cloud) => match never {},
@@ -86,7 +86,7 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
 }
 
 /// Returns the error of a node that has ended. The log has its whole chain; the last cause is what the user can change.
-fn failed(name: &str, error: &fleet::Error) -> anyhow::Error {
+fn node_error(name: &str, error: &fleet::Error) -> anyhow::Error {
     let error: &(dyn std::error::Error + 'static) = error;
     let last = std::iter::successors(Some(error), |error| error.source()).last();
     let cause = last.map(ToString::to_string).unwrap_or_default();

@@ -8,7 +8,10 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 use wire::enroll::is_node_name;
 
-use super::{expect::Path, parse::parse_all};
+use super::{
+    expect::Path,
+    parse::{Faulty, parse_all},
+};
 
 /// A scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -180,24 +183,6 @@ fn patience() -> Period {
     Period::seconds(30)
 }
 
-/// An error in a scenario file: where, what is wrong, and what would be right.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{what}", place(*line))]
-pub struct Faulty {
-    /// The line, counted from 1; 0 if the error concerns the whole file.
-    pub line: u64,
-    /// What is wrong, and the cure.
-    pub what: String,
-}
-
-fn place(line: u64) -> String {
-    if line == 0 {
-        String::new()
-    } else {
-        format!("line {line}: ")
-    }
-}
-
 impl Scenario {
     /// Returns the settings of the cloud.
     pub(super) fn cloud(&self) -> CloudSpec {
@@ -217,7 +202,7 @@ impl Scenario {
     /// # Errors
     /// Everything that is wrong with it, in the order of its lines.
     pub fn read(text: &str) -> Result<Self, Vec<Faulty>> {
-        let (scenario, mut faults) = parse_all(text);
+        let (scenario, mut faults) = parse_all::<Self>(text);
         // The steps after an invalid node would all name an unknown one.
         if let Some(scenario) = &scenario {
             faults.extend(scenario.check(&faults));

@@ -16,11 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use self::{file::Scenario, junit::junit, parse::Faulty};
 use self::{file::Step, stage::Stage};
-pub use self::{
-    file::{Faulty, Scenario},
-    junit::junit,
-};
 
 /// The outcome of a scenario.
 #[derive(Clone, Debug)]

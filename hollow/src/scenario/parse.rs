@@ -2,15 +2,34 @@
 
 use std::ops::Range;
 
-use super::file::{Faulty, Scenario};
+use serde::de::DeserializeOwned;
+
 use crate::nearest;
 
 /// The most errors that are reported for a file.
 const MAX_ERRORS: usize = 20;
 
+/// An error in a scenario file: where, what is wrong, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{what}", place(*line))]
+pub struct Faulty {
+    /// The line, counted from 1; 0 if the error concerns the whole file.
+    pub line: u64,
+    /// What is wrong, and the cure.
+    pub what: String,
+}
+
+fn place(line: u64) -> String {
+    if line == 0 {
+        String::new()
+    } else {
+        format!("line {line}: ")
+    }
+}
+
 /// Parses a scenario. An invalid step or node is reported, and replaced by a placeholder on the same lines before the file is parsed
 /// again. Returns no scenario if the rest is invalid, too.
-pub(super) fn parse_all(text: &str) -> (Option<Scenario>, Vec<Faulty>) {
+pub(super) fn parse_all<T: DeserializeOwned>(text: &str) -> (Option<T>, Vec<Faulty>) {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let mut faults: Vec<Faulty> = Vec::new();
     loop {
@@ -30,7 +49,7 @@ pub(super) fn parse_all(text: &str) -> (Option<Scenario>, Vec<Faulty>) {
     }
 }
 
-fn parse(text: &str) -> Result<Scenario, Faulty> {
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Faulty> {
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(0, |place| place.line());

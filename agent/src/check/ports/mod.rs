@@ -58,24 +58,10 @@ fn ports(config: &Config) -> Vec<Port> {
 /// Checks the ports that the agent will listen on, each with its setting or the option that changes it.
 pub(crate) fn are_free(config: &Config, is_node: bool) -> CheckResult {
     let all = ports(config);
-    let busy: Vec<(&Port, io::Error)> = all
-        .iter()
-        .filter_map(|port| Some((port, TcpListener::bind(port.address).err()?)))
-        .collect();
+    let busy = busy(&all);
     if !busy.is_empty() {
-        let what: Vec<String> = busy
-            .iter()
-            .map(|(port, error)| format!("{}: {error}", port.address))
-            .collect();
-        let change = |port: &Port| if is_node { port.setting } else { port.option };
-        let changes: Vec<&str> = busy.iter().map(|(port, _)| change(port)).collect();
-        return CheckResult::bad(
-            format!("cannot listen on {}", what.join(", nor on ")),
-            format!(
-                "`ss -ltnp` lists the programs that do; stop them, or choose other ports with {}",
-                changes.join(" and ")
-            ),
-        );
+        let (what, cure) = describe(&busy, is_node);
+        return CheckResult::bad(what, cure);
     }
     if let Some(devices) = &config.device_twin {
         let socket = devices.dmi_socket_dir.join("dmi.sock");
@@ -95,6 +81,38 @@ pub(crate) fn are_free(config: &Config, is_node: bool) -> CheckResult {
     } else {
         format!("{} free", all.join(", "))
     })
+}
+
+/// Returns the ports on which the agent cannot listen.
+fn busy(all: &[Port]) -> Vec<(&Port, io::Error)> {
+    all.iter()
+        .filter_map(|port| Some((port, TcpListener::bind(port.address).err()?)))
+        .collect()
+}
+
+/// Describes ports on which the agent cannot listen, and the remedy.
+fn describe(busy: &[(&Port, io::Error)], is_node: bool) -> (String, String) {
+    let what: Vec<String> = busy
+        .iter()
+        .map(|(port, error)| format!("{}: {error}", port.address))
+        .collect();
+    let change = |port: &Port| if is_node { port.setting } else { port.option };
+    let changes: Vec<&str> = busy.iter().map(|(port, _)| change(port)).collect();
+    (
+        format!("cannot listen on {}", what.join(", nor on ")),
+        format!(
+            "`ss -ltnp` lists the programs that do; stop them, or choose other ports with {}",
+            changes.join(" and ")
+        ),
+    )
+}
+
+/// Returns the error of a start if several ports are in use, so that all are reported at once. The module of a single one reports it.
+pub(crate) fn several_busy(config: &Config) -> Option<String> {
+    let all = ports(config);
+    let busy = busy(&all);
+    let (what, cure) = describe(&busy, true);
+    (busy.len() > 1).then(|| format!("{what}; {cure}"))
 }
 
 /// Checks that the running agent listens on its ports.

@@ -37,7 +37,7 @@ pub(crate) async fn connect(server: &HostPort, proxy: &Proxy) -> io::Result<TcpS
 
 /// Connects to the first address that answers.
 async fn connect_directly(authority: &str) -> io::Result<TcpStream> {
-    let mut failed = unresolved(authority, "the name has no address");
+    let mut failed = resolve_error(authority, "the name has no address");
     for address in resolve(authority).await? {
         match timeout(CONNECT_TIMEOUT, connect_to(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
@@ -56,11 +56,11 @@ pub(crate) async fn resolve(authority: &str) -> io::Result<impl Iterator<Item = 
     lookup_host(authority).await.map_err(|error| {
         let text = error.to_string();
         let why = text.strip_prefix("failed to lookup address information: ");
-        unresolved(authority, why.unwrap_or(&text))
+        resolve_error(authority, why.unwrap_or(&text))
     })
 }
 
-fn unresolved(authority: &str, why: &str) -> io::Error {
+fn resolve_error(authority: &str, why: &str) -> io::Error {
     let host = authority
         .rsplit_once(':')
         .map_or(authority, |(host, _)| host);
