@@ -97,6 +97,7 @@ mod tests {
     use std::fs;
 
     use objectstore::{SqliteOptions, SqliteStore, Store, StoreLock};
+    use testkit::eventually;
 
     use super::*;
     use crate::{
@@ -132,15 +133,20 @@ mod tests {
         drop(store);
         let found = check().await;
         assert!(matches!(found, CheckResult::Passed(_)), "{found:?}");
-        // all pages but the first are overwritten
-        for suffix in ["-wal", "-shm"] {
-            let _ = fs::remove_file(database.with_extension(format!("db{suffix}")));
-        }
-        let mut bytes = fs::read(&database).unwrap();
-        bytes[4096..].fill(0xa5);
-        fs::write(&database, &bytes).unwrap();
-        let found = check().await;
-        assert!(matches!(found, CheckResult::Failed { .. }), "{found:?}");
+        // all pages but the first are overwritten, as soon as the store has written its last page
+        eventually("damage is found", async || {
+            for suffix in ["-wal", "-shm"] {
+                let _ = fs::remove_file(database.with_extension(format!("db{suffix}")));
+            }
+            let mut bytes = fs::read(&database).unwrap();
+            bytes[4096..].fill(0xa5);
+            fs::write(&database, &bytes).unwrap();
+            match check().await {
+                CheckResult::Failed { .. } => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
         fs::write(&database, "no database").unwrap();
         let found = check().await;
         assert!(matches!(found, CheckResult::Failed { .. }), "{found:?}");
