@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{
     connect::unread,
     environment::{self, Unusable},
-    nearest,
+    nearest, proxy,
 };
 use crate::{cli::ClusterArgs, reach::OwnNames};
 
@@ -70,7 +70,7 @@ async fn of_context(args: &ClusterArgs) -> anyhow::Result<Config> {
         context: args.kube_context.clone(),
         ..KubeConfigOptions::default()
     };
-    Config::from_custom_kubeconfig(read, &options)
+    let config = Config::from_custom_kubeconfig(read, &options)
         .await
         .with_context(|| {
             let wanted = args.kube_context.as_deref().unwrap_or("the current one");
@@ -78,7 +78,8 @@ async fn of_context(args: &ClusterArgs) -> anyhow::Result<Config> {
                 "the context of --kube-context ({wanted}) cannot be used; the kubeconfig has: {}",
                 known.join(", ")
             )
-        })
+        })?;
+    proxy::directly(config)
 }
 
 /// Returns this process's name among the replicas: unique, also after a restart.

@@ -16,6 +16,7 @@ use rustls::CertificateError::{BadSignature, UnknownIssuer};
 use super::{
     environment::{self, Unusable},
     nearest,
+    proxy::{self, CONNECT_TIMEOUT},
 };
 use crate::cli::Access;
 
@@ -63,7 +64,7 @@ pub(super) async fn connect(access: &Access) -> anyhow::Result<Client> {
                 file(access).display()
             )
         })?;
-    Client::try_from(config).with_context(|| {
+    proxy::client(config).with_context(|| {
         format!(
             "cannot use the credentials in {}; {CURE}",
             file(access).display()
@@ -151,6 +152,9 @@ fn reason(error: &anyhow::Error) -> String {
             "connection refused: nothing listens there".to_owned()
         }
         Some(ErrorKind::TimedOut) => "no answer".to_owned(),
+        _ if error.root_cause().is::<tokio::time::error::Elapsed>() => {
+            format!("no answer within {CONNECT_TIMEOUT:?}")
+        }
         _ => error.root_cause().to_string(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::ExitCode, time::Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use cloudsim::{
     Cloud, Options,
     kubeconfig::{Destination, Entries},
@@ -67,7 +67,14 @@ pub(super) async fn run(
         manifests,
         progress: &progress,
     };
-    let outcome = Box::pin(steps.walk()).await;
+    let outcome = tokio::select! {
+        // cancel-safe: the program ends then.
+        outcome = Box::pin(steps.walk()) => outcome,
+        () = signals.wait() => {
+            stop(Nodes::Temporary(fleet), cloud, &mut signals).await?;
+            bail!("demo stopped by a signal before all steps were done");
+        }
+    };
     let code = match &outcome {
         Ok(seen) => {
             screen.write(&summary(seen, begun));

@@ -1,13 +1,13 @@
 //! Finds the kubeconfigs that a cloud's entries are merged into, and checks them before the cloud starts.
 
-use std::{ffi::OsString, path::Path, time::Duration};
+use std::{ffi::OsString, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use anyhow::bail;
 use cloudsim::kubeconfig::Destination;
-use kube::{Client, Config, config::KubeConfigOptions};
+use kube::{Config, config::KubeConfigOptions};
 use tokio::time::timeout;
 
-use super::{connect::WRITTEN, environment};
+use super::{connect::WRITTEN, environment, output::warn, proxy};
 use crate::cli::Up;
 
 /// How long a cloud that runs on this machine may take to answer.
@@ -34,6 +34,12 @@ pub(super) fn of(up: &Up, listed: Option<OsString>) -> Destination {
 /// A file is no kubeconfig; or it has a cluster of this name that answers, which could not be reached any more. Other clusters are not
 /// contacted.
 pub(super) async fn check(destination: &Destination) -> anyhow::Result<()> {
+    for file in destination.files.iter().filter(|file| is_readable(file)) {
+        warn(&format!(
+            "other users of this machine can read {0}, which gets the key of an administrator; `chmod 600 {0}`",
+            file.display()
+        ));
+    }
     let Some(file) = destination.find_cluster()? else {
         return Ok(());
     };
@@ -48,6 +54,11 @@ pub(super) async fn check(destination: &Destination) -> anyhow::Result<()> {
     }
 }
 
+/// Reports whether a file exists that other users can read.
+fn is_readable(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o044 != 0)
+}
+
 /// Returns the server of a context if it answers. A server with another CA on this port is another cloud and does not count.
 async fn answering(file: &Path, context: &str) -> Option<String> {
     let read = environment::read_file(file).ok()?;
@@ -57,7 +68,7 @@ async fn answering(file: &Path, context: &str) -> Option<String> {
     };
     let config = Config::from_custom_kubeconfig(read, &options).await.ok()?;
     let server = config.cluster_url.to_string();
-    let client = Client::try_from(config).ok()?;
+    let client = proxy::client(config).ok()?;
     match timeout(ANSWER_TIMEOUT, client.apiserver_version()).await {
         // A server that refuses the request answers, too.
         Ok(Ok(_) | Err(kube::Error::Api(_))) => Some(server),
@@ -79,6 +90,18 @@ mod tests {
             panic!()
         };
         up
+    }
+
+    #[test]
+    fn file_that_others_can_read_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("kubeconfig");
+        assert!(!is_readable(&file));
+        for (mode, expected) in [(0o600, false), (0o640, true), (0o604, true), (0o622, false)] {
+            std::fs::write(&file, "").unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(is_readable(&file), expected, "{mode:o}");
+        }
     }
 
     #[test]

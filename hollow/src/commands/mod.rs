@@ -23,6 +23,7 @@ mod objects;
 mod output;
 mod paste;
 mod process;
+mod proxy;
 mod ready_screen;
 mod remote;
 mod roles;

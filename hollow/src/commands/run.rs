@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use limits::read_regular_text;
 use wire::text::count;
 
-use super::print_line;
+use super::{Signals, print_line};
 use crate::{
     cli::Run,
     scenario::{self, Scenario, StepOutcome, Verdict},
@@ -39,13 +39,18 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
     if wrong {
         return Ok(ExitCode::from(NO_SCENARIO));
     }
+    let mut signals = Signals::listen()?;
     let mut outcomes = Vec::new();
     for (file, scenario) in &scenarios {
         print_line(&format!("{} ({})", scenario.name, file.display()));
         let directory =
             tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
-        outcomes
-            .push(scenario::run(scenario, file, directory.path(), options.seed, &print_step).await);
+        let running = scenario::run(scenario, file, directory.path(), options.seed, &print_step);
+        tokio::select! {
+            // cancel-safe: the program ends then, and the directory is removed.
+            outcome = Box::pin(running) => outcomes.push(outcome),
+            () = signals.wait() => bail!("stopped by a signal before all steps were done"),
+        }
     }
     if let Some(junit) = &options.junit {
         std::fs::write(junit, scenario::junit(&outcomes)).with_context(|| {

@@ -8,7 +8,7 @@ mod twin;
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{anyhow, bail};
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
@@ -129,7 +129,7 @@ impl Steps<'_> {
         };
         tokio::time::timeout(STEP_TIMEOUT, found)
             .await
-            .with_context(|| format!("{name} was not {what} within {STEP_TIMEOUT:?}"))?
+            .map_err(|_| anyhow!("{name} is not {what} after {STEP_TIMEOUT:?}"))?
     }
 }
 

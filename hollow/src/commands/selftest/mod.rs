@@ -10,7 +10,7 @@ use componentbase::Link;
 use kube::{Client, Config};
 use uuid::Uuid;
 
-use super::{Signals, connect, hollow, print_line};
+use super::{Signals, connect, hollow, print_line, proxy};
 use crate::{
     cli::{Access, Selftest},
     demo::Steps,
@@ -88,5 +88,5 @@ async fn client(access: &Access) -> anyhow::Result<Client> {
     let config = Config::infer().await.context(
         "no cluster is configured; name its kubeconfig with --kubeconfig or $KUBECONFIG, or run the command in a pod of the cluster",
     )?;
-    Ok(Client::try_from(config)?)
+    proxy::client(config)
 }

@@ -82,7 +82,7 @@ impl Proxy {
     }
 
     /// Returns the address of the proxy for a server; `None` for a direct connection.
-    pub(crate) fn address_for(&self, host: &str, port: u16) -> Option<&str> {
+    pub fn address_for(&self, host: &str, port: u16) -> Option<&str> {
         let endpoint = self.for_server(host, port)?;
         Some(&endpoint.address)
     }
