@@ -12,6 +12,7 @@ mod edgecore;
 mod full_disk;
 mod half_open;
 mod helm;
+mod installer;
 mod kill;
 mod mosquitto;
 mod output;
