@@ -12,6 +12,7 @@ import io
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import tarfile
 import tempfile
@@ -20,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIME = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
 # of e_machine in the header of an ELF file: the name in files, and nfpm's, which is Go's
 ARCHITECTURES = {0x3E: ("x86_64", "amd64"), 0xB7: ("aarch64", "arm64"), 0x28: ("armv7", "arm7"), 0xF3: ("riscv64", "riscv64")}
+PT_INTERP = 3
 FORMATS = ("tar.zst", "deb", "rpm")
 
 PACKAGES = {
@@ -49,6 +51,15 @@ def architecture(program):
     if machine not in ARCHITECTURES:
         raise SystemExit(f"{program}: unsupported processor {machine:#x}")
     return ARCHITECTURES[machine]
+
+
+def is_dynamic(program):
+    """Reports whether an ELF file has an interpreter, and so needs a C library of the machine (elf(5), PT_INTERP)."""
+    data = pathlib.Path(program).read_bytes()
+    is_64, order = data[4] == 2, "<" if data[5] == 1 else ">"
+    offset = struct.unpack_from(f"{order}{'Q' if is_64 else 'I'}", data, 32 if is_64 else 28)[0]
+    size, count = struct.unpack_from(f"{order}HH", data, 54 if is_64 else 42)
+    return any(struct.unpack_from(f"{order}I", data, offset + size * index)[0] == PT_INTERP for index in range(count))
 
 
 def content(arguments, folder):
@@ -95,10 +106,20 @@ def write_archive(path, root, files, fast):
     subprocess.run(["zstd", "--quiet", "--force", "-1" if fast else "-19", "-o", path], input=buffer.getvalue(), check=True)
 
 
+def own_folders(name, files, time):
+    """The package's own folders of documentation: rpm removes a folder only with the package that has it."""
+    root = pathlib.PurePosixPath(f"usr/share/doc/{name}")
+    folders = {parent for target in files for parent in pathlib.PurePosixPath(target).parents if parent.is_relative_to(root)}
+    info = {"mode": 0o755, "owner": "root", "group": "root", "mtime": time}
+    return [{"dst": f"/{folder}", "type": "dir", "file_info": info} for folder in sorted(folders)]
+
+
 def write_package(path, kind, arguments, processor, files, folder):
     """Has nfpm write a .deb or .rpm."""
     package = PACKAGES[arguments.name]
     scripts = ROOT / "packaging" / "scripts" / arguments.name / kind
+    # rpm shows the summary above the description, deb has both in one
+    summary, _, details = package["description"].partition("\n")
     time = datetime.datetime.fromtimestamp(TIME, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     document = {
         "name": arguments.name,
@@ -109,7 +130,7 @@ def write_package(path, kind, arguments, processor, files, folder):
         "section": "net",
         "priority": "optional",
         "maintainer": "The Outrigger authors <maintainers@outrigger.invalid>",
-        "description": package["description"],
+        "description": package["description"] if kind == "deb" else details,
         "license": "Apache-2.0",
         "recommends": package["recommends"] if kind == "deb" else [],
         "mtime": time,
@@ -121,12 +142,13 @@ def write_package(path, kind, arguments, processor, files, folder):
                 "file_info": {"mode": mode, "owner": "root", "group": "root", "mtime": time},
             }
             for target, (source, mode, is_setting) in files.items()
-        ],
+        ]
+        + (own_folders(arguments.name, files, time) if kind == "rpm" else []),
         "scripts": {path.stem: str(path) for path in sorted(scripts.glob("*.sh"))},
         "deb": {"compression": "none" if arguments.fast else "xz"},
         "rpm": {
             "compression": "gzip:1" if arguments.fast else "zstd",
-            "summary": package["description"].partition("\n")[0],
+            "summary": summary,
             "buildhost": "outrigger",
         },
     }
@@ -145,11 +167,14 @@ def main():
     parser.add_argument("--licences", help="the licences of the crates in the program, as HTML")
     parser.add_argument("--formats", default=",".join(FORMATS), help="some of %(default)s")
     parser.add_argument("--fast", action="store_true", help="compress little, for tests")
+    parser.add_argument("--dynamic", action="store_true", help="accept a dynamically linked program, for tests: the packages declare no libraries")
     parser.add_argument("--output", required=True, help="the folder for the packages")
     arguments = parser.parse_args()
 
     name, version, output = arguments.name, arguments.version, pathlib.Path(arguments.output)
     machine, processor = architecture(arguments.program)
+    if is_dynamic(arguments.program) and not arguments.dynamic:
+        raise SystemExit(f"{arguments.program} is dynamically linked and would need this machine's libraries; build it for a musl target")
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)

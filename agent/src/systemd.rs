@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use tokio::{process::Command, time::timeout};
 
 use crate::file::replace;
@@ -21,8 +21,14 @@ const PACKAGED: [&str; 2] = ["/usr/bin/edge-agent", "/etc/kubeedge/config/edgeco
 const PACKAGE_DIRS: [&str; 2] = ["/usr/lib/systemd/system", "/lib/systemd/system"];
 /// The folder of an administrator's services.
 const UNIT_DIR: &str = "/etc/systemd/system";
-/// The file with what `join` adds to a package's service, below [`UNIT_DIR`].
+/// The file with what `join` adds to the service, below [`UNIT_DIR`].
 const DROP_IN: &str = "edge-agent.service.d/join.conf";
+/// The file of variables that [`DROP_IN`] names. Users can read the environment that a unit sets, but not a file of mode 0600.
+const ENVIRONMENT_FILE: &str = "edge-agent.service.d/join.env";
+/// The program that a package's removal keeps for its purge, and the mark that the service was enabled.
+const REMOVAL_FILES: [&str; 2] = ["/var/lib/edge-agent/reset", "/var/lib/edge-agent/enabled"];
+/// The exit code of `systemctl stop` if the unit is not loaded (systemctl(1), "Exit status").
+const NOT_LOADED: i32 = 5;
 /// This folder exists if systemd runs the machine (sd_booted(3)).
 const RUNTIME_DIR: &str = "/run/systemd/system";
 /// How long systemctl may take: systemd stops a service by force after 90 s.
@@ -43,25 +49,32 @@ pub(crate) struct ServiceFile {
     text: String,
 }
 
-/// Returns the file that makes the service run this program with this configuration, or nothing if the service of a package
-/// already does. `variable` reads the environment.
-pub(crate) fn service_file(
+/// Returns the files that make the service run this program with this configuration and the proxy to the cloud; none if the
+/// service of a package does so without them. `variable` reads the environment.
+pub(crate) fn service_files(
     program: &Path,
     config: &Path,
     variable: impl Fn(&str) -> Option<String>,
-) -> Option<ServiceFile> {
-    let environment = environment(variable);
+) -> Vec<ServiceFile> {
     let is_packaged = package_unit().is_some() && [program, config] == PACKAGED.map(Path::new);
-    if !is_packaged {
-        return Some(ServiceFile {
-            name: UNIT_NAME,
-            text: unit(program, config, &environment),
-        });
-    }
-    (!environment.is_empty()).then(|| ServiceFile {
-        name: DROP_IN,
-        text: format!("[Service]\n{environment}"),
-    })
+    let unit = (!is_packaged).then(|| ServiceFile {
+        name: UNIT_NAME,
+        text: unit(program, config),
+    });
+    let environment = environment(variable);
+    let added = (!environment.is_empty()).then(|| {
+        let file = Path::new(UNIT_DIR).join(ENVIRONMENT_FILE);
+        let drop_in = ServiceFile {
+            name: DROP_IN,
+            text: format!("[Service]\nEnvironmentFile={}\n", file.display()),
+        };
+        let variables = ServiceFile {
+            name: ENVIRONMENT_FILE,
+            text: environment,
+        };
+        [variables, drop_in]
+    });
+    unit.into_iter().chain(added.into_iter().flatten()).collect()
 }
 
 /// Returns the service that a package installed.
@@ -72,23 +85,28 @@ fn package_unit() -> Option<PathBuf> {
     paths.find(|path| path.exists())
 }
 
-/// Returns the lines that set the variables of [`ENVIRONMENT`].
+/// Returns the lines of a file that sets the variables of [`ENVIRONMENT`] (systemd.exec(5), "EnvironmentFile").
 fn environment(variable: impl Fn(&str) -> Option<String>) -> String {
-    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-    let given = ENVIRONMENT
-        .iter()
-        .filter_map(|name| Some(format!("{name}={}", set(name)?)));
-    given
-        .map(|pair| format!("Environment={}\n", quote(&pair)))
-        .collect()
+    let line = |name: &&str| {
+        let value = variable(name).filter(|value| !value.is_empty())?;
+        let mut escaped = String::new();
+        for letter in value.chars() {
+            if matches!(letter, '"' | '\\' | '`' | '$') {
+                escaped.push('\\');
+            }
+            escaped.push(letter);
+        }
+        Some(format!("{name}=\"{escaped}\"\n"))
+    };
+    ENVIRONMENT.iter().filter_map(line).collect()
 }
 
-/// Returns [`UNIT`] with this program, this configuration and these lines about the environment.
-fn unit(program: &Path, config: &Path, environment: &str) -> String {
+/// Returns [`UNIT`] with this program and this configuration.
+fn unit(program: &Path, config: &Path) -> String {
     let line = |line: &str| match line.split_once('=') {
         Some(("ExecStart", _)) => {
             let (program, config) = (argument(program), argument(config));
-            format!("{environment}ExecStart={program} --config {config}\n")
+            format!("ExecStart={program} --config {config}\n")
         }
         Some((name @ "ConditionPathExists", _)) => {
             let path = config.to_string_lossy().replace('%', "%%");
@@ -113,9 +131,9 @@ fn argument(path: &Path) -> String {
     quote(&path.to_string_lossy().replace('$', "$$"))
 }
 
-/// Writes the file and starts the service, now and at each boot.
-pub(crate) async fn install(file: Option<&ServiceFile>) -> anyhow::Result<()> {
-    if let Some(file) = file {
+/// Writes the files and starts the service, now and at each boot.
+pub(crate) async fn install(files: &[ServiceFile]) -> anyhow::Result<()> {
+    for file in files {
         let path = Path::new(UNIT_DIR).join(file.name);
         let folder = path.parent().unwrap_or(Path::new(UNIT_DIR));
         std::fs::create_dir_all(folder)
@@ -133,12 +151,12 @@ pub(crate) async fn install(file: Option<&ServiceFile>) -> anyhow::Result<()> {
 /// disabled.
 pub(crate) async fn uninstall() -> anyhow::Result<Option<&'static str>> {
     let folder = Path::new(UNIT_DIR);
-    let written = [UNIT_NAME, DROP_IN].map(|name| folder.join(name));
+    let written = [UNIT_NAME, DROP_IN, ENVIRONMENT_FILE].map(|name| folder.join(name));
     if package_unit().is_none() && !written.iter().any(|path| path.exists()) {
         return Ok(None);
     }
     if is_running() {
-        systemctl(&["disable", "--now", UNIT_NAME]).await?;
+        stop(package_unit().is_some() || written[0].exists()).await?;
     }
     for path in &written {
         remove(path).with_context(|| format!("cannot remove {}", path.display()))?;
@@ -154,6 +172,36 @@ pub(crate) async fn uninstall() -> anyhow::Result<Option<&'static str>> {
     }))
 }
 
+/// Stops the service. A package's removal deletes its unit, which cannot be disabled then, while the drop-in of `join` stays.
+async fn stop(has_unit: bool) -> anyhow::Result<()> {
+    if has_unit {
+        return systemctl(&["disable", "--now", UNIT_NAME]).await;
+    }
+    match run_systemctl(&["stop", UNIT_NAME]).await? {
+        Err(failed) if failed.code != Some(NOT_LOADED) => Err(failed.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Removes what the removal of a package has kept for its purge. Returns the failures.
+pub(crate) fn remove_kept_files() -> Vec<String> {
+    let failed = REMOVAL_FILES.iter().filter_map(|path| {
+        let error = remove(Path::new(path)).err()?;
+        Some(format!("{path}: {error}"))
+    });
+    let failed = failed.collect();
+    if let Some(folder) = Path::new(REMOVAL_FILES[0]).parent() {
+        // other files stay
+        let _ = std::fs::remove_dir(folder);
+    }
+    failed
+}
+
+/// Reports whether this process is the program that a package's removal has kept for its purge.
+pub(crate) fn is_kept_program() -> bool {
+    std::env::current_exe().is_ok_and(|program| program == Path::new(REMOVAL_FILES[0]))
+}
+
 fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -161,7 +209,20 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// systemctl has failed.
+#[derive(Debug, thiserror::Error)]
+#[error("`{line}`: {cause}; `journalctl -u {UNIT_NAME}` may show more")]
+struct Failed {
+    line: String,
+    cause: String,
+    code: Option<i32>,
+}
+
 async fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
+    Ok(run_systemctl(arguments).await??)
+}
+
+async fn run_systemctl(arguments: &[&str]) -> anyhow::Result<Result<(), Failed>> {
     let line = format!("systemctl {}", arguments.join(" "));
     let mut command = Command::new("systemctl");
     command.args(arguments).kill_on_drop(true);
@@ -173,14 +234,14 @@ async fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
         )
     })?;
     let done = done.with_context(|| format!("`{line}` cannot be run"))?;
-    if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
-        bail!(
-            "`{line}`: {}; `journalctl -u {UNIT_NAME}` may show more",
-            said.trim()
-        );
+    if done.status.success() {
+        return Ok(Ok(()));
     }
-    Ok(())
+    Ok(Err(Failed {
+        cause: String::from_utf8_lossy(&done.stderr).trim().to_owned(),
+        code: done.status.code(),
+        line,
+    }))
 }
 
 #[cfg(test)]
@@ -188,26 +249,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_service_runs_this_program_with_this_configuration_and_the_way_to_the_cloud() {
-        let proxy =
-            |name: &str| (name == "HTTPS_PROXY").then(|| "http://a:100%@proxy:3128".to_owned());
-        let file = service_file(
-            Path::new("/opt/my agent"),
-            Path::new("/etc/a\"b.yaml"),
-            proxy,
-        )
-        .unwrap();
+    fn the_service_runs_this_program_with_this_configuration() {
+        let none = |_: &str| None;
+        let files = service_files(Path::new("/opt/my agent"), Path::new("/etc/a\"b.yaml"), none);
+        let [file] = files.as_slice() else {
+            panic!("{files:?}")
+        };
         assert_eq!(file.name, UNIT_NAME);
-        let text = file.text;
         for line in [
             "ExecStart=\"/opt/my agent\" --config \"/etc/a\\\"b.yaml\"",
-            "Environment=\"HTTPS_PROXY=http://a:100%%@proxy:3128\"",
             "ConditionPathExists=/etc/a\"b.yaml",
             "KillMode=process",
         ] {
+            let text = &file.text;
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }
-        assert_eq!(text.matches("Environment=").count(), 1);
+    }
+
+    #[test]
+    fn password_of_the_proxy_is_in_a_file_that_others_cannot_read() {
+        let proxy =
+            |name: &str| (name == "HTTPS_PROXY").then(|| r#"http://a:1%"$\@proxy:3128"#.to_owned());
+        let files = service_files(Path::new("/opt/agent"), Path::new("/etc/a.yaml"), proxy);
+        let [unit, variables, drop_in] = files.as_slice() else {
+            panic!("{files:?}")
+        };
+        assert!(!unit.text.contains("proxy:3128"), "{}", unit.text);
+        assert_eq!(
+            variables.text,
+            "HTTPS_PROXY=\"http://a:1%\\\"\\$\\\\@proxy:3128\"\n"
+        );
+        assert_eq!(
+            drop_in.text,
+            format!("[Service]\nEnvironmentFile={UNIT_DIR}/{}\n", variables.name)
+        );
     }
 
     #[test]

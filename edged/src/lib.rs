@@ -87,7 +87,9 @@ use self::task::Publishers;
 pub use self::{
     api::{KubeletApi, KubeletRequest, KubeletResponse, LocalKubelet},
     convert::{MASKED_PATHS, READONLY_PATHS, parse_resolv_conf},
-    gc::all_pods::{EndProgress, RemovedPods, end_pods, pods_on_disk, remove_pod_files},
+    gc::all_pods::{
+        EndProgress, FoundPods, RemovedPods, end_pods, find_pods, pods_on_disk, remove_pod_files,
+    },
     node::AddressSource,
     pod_network::{
         CONNECTED, Connection, PodNetwork, REFUSED, RuntimeNetwork, pod_socket, read_line,

@@ -53,21 +53,38 @@ pub(super) fn start(
     Some(mesh)
 }
 
-/// Removes what a killed agent has left, if EdgeMesh is disabled; otherwise EdgeMesh does that itself.
-pub(super) fn remove_leftovers(config: &Config) {
+/// Records that this agent adds addresses of Services; if EdgeMesh is disabled, removes what a killed agent with this record has left.
+/// Without the record, the addresses are those of another agent on this machine.
+pub(super) async fn record_addresses(config: &Config) {
+    let record = super::mesh_record(config);
     if config.edge_mesh.is_some() {
+        if let Err(error) = tokio::fs::write(&record, "").await {
+            warn!(
+                error = &error as &dyn std::error::Error,
+                file = %record.display(),
+                "failed to record that EdgeMesh adds Service addresses; a reset will leave them on this machine"
+            );
+        }
         return;
     }
-    match edgemesh::remove_addresses() {
-        Ok(0) => {}
-        Ok(addresses) => info!(
-            addresses,
-            "EdgeMesh disabled; Service addresses removed from this machine"
-        ),
-        Err(error) => warn!(
+    if !record.exists() {
+        return;
+    }
+    let removed = match edgemesh::remove_addresses() {
+        Ok(addresses) => {
+            info!(
+                addresses,
+                "EdgeMesh disabled; Service addresses removed from this machine"
+            );
+            tokio::fs::remove_file(&record).await
+        }
+        Err(error) => Err(error),
+    };
+    if let Err(error) = removed {
+        warn!(
             error = &error as &dyn std::error::Error,
             "failed to remove Service addresses of disabled EdgeMesh; run: ip route flush table local proto 77"
-        ),
+        );
     }
 }
 

@@ -88,6 +88,8 @@ pub use self::{
 const DATABASE_FILE: &str = "outrigger.db";
 /// The file of MetaServer's copies, which can be lost.
 const COPIES_FILE: &str = "metaserver.db";
+/// The file that records that EdgeMesh adds addresses.
+const MESH_RECORD: &str = "edgemesh.addresses";
 /// The file of the internal MQTT broker's sessions and retained messages.
 const BROKER_DATABASE: &str = "mqtt.db";
 
@@ -131,7 +133,7 @@ impl AgentParts {
             ..SqliteOptions::default()
         };
         let store = open(config, &path, options.clone()).await?;
-        mesh::remove_leftovers(config);
+        mesh::record_addresses(config).await;
         let is_copied = config.meta_manager.meta_server.is_some() || config.edge_mesh.is_some();
         let copies: Option<Arc<dyn Store>> = match is_copied {
             true => {
@@ -170,6 +172,11 @@ pub(crate) fn lock(config: &Config) -> Result<StoreLock, Error> {
 /// Returns the path of the store of a configured agent.
 pub(crate) fn database(config: &Config) -> PathBuf {
     config.database.with_file_name(DATABASE_FILE)
+}
+
+/// Returns the file that exists while this agent may have added addresses of Services to this machine.
+pub(crate) fn mesh_record(config: &Config) -> PathBuf {
+    config.database.with_file_name(MESH_RECORD)
 }
 
 /// Returns the directory in which cloudsim provisions PersistentVolumes on this node, beside the database.

@@ -139,7 +139,7 @@ pub struct Reset {
     #[arg(long)]
     pub now: bool,
 
-    /// Continue if the container runtime does not answer; containers are left as they are
+    /// Do not call the container runtime; containers are left as they are
     #[arg(long)]
     pub without_runtime: bool,
 

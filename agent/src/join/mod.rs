@@ -258,10 +258,10 @@ async fn start(
     }
     let program = std::env::current_exe()
         .context("cannot find the path of this program for the systemd unit")?;
-    let file = systemd::service_file(&program, &path, |name| std::env::var(name).ok());
+    let files = systemd::service_files(&program, &path, |name| std::env::var(name).ok());
     let starting = || "  starting the service".to_owned();
     terminal
-        .wait(out, starting, systemd::install(file.as_ref()))
+        .wait(out, starting, systemd::install(&files))
         .await?;
     writeln!(
         out,

@@ -51,6 +51,7 @@ pub(super) fn all(config: &Config, path: &Path) -> Vec<PathBuf> {
                 .flat_map(loopback_files),
         );
     }
+    all.push(app::mesh_record(config));
     all.push(config.status.socket.clone());
     if let Some(devices) = &config.device_twin {
         all.push(devices.dmi_socket_dir.join(DMI_SOCKET));
@@ -129,15 +130,18 @@ pub(super) fn remove_empty_folders(config: &Config, path: &Path, root: &Path) {
     }
 }
 
-/// Returns what to type next.
-pub(super) fn next_steps(config: &Config) -> Vec<String> {
+/// Returns what to type next. After the purge of a package, this program no longer exists.
+pub(super) fn next_steps(config: &Config, is_purge: bool) -> Vec<String> {
     let name = &config.node.name;
-    vec![
-        format!("delete the Node in the cloud: `kubectl delete node {name}`"),
-        format!(
+    let mut steps = vec![format!(
+        "delete the Node in the cloud: `kubectl delete node {name}`"
+    )];
+    if !is_purge {
+        steps.push(format!(
             "or join again as {name}: `cloudsim node reset {name}` in the cloud, then `edge-agent join … --rejoin` here"
-        ),
-    ]
+        ));
+    }
+    steps
 }
 
 /// Returns what stays on purpose.

@@ -7,7 +7,7 @@ mod files;
 mod sign_off;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io::{BufRead, Write},
     path::Path,
     process::ExitCode,
@@ -21,7 +21,8 @@ use nix::{
     unistd::Pid,
 };
 use objectstore::{Inspection, LockError, Resource, StoreError, StoreLock};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
+use tonic::transport::Channel;
 
 use edged::EndProgress;
 use wire::text::count;
@@ -30,7 +31,7 @@ use crate::{
     app,
     cli::Reset,
     config::{self, Config, Host},
-    edgemesh,
+    edgemesh, environment,
     metamanager::remove_addresses,
     one_line, systemd,
     terminal::Terminal,
@@ -38,6 +39,10 @@ use crate::{
 
 /// The process name of the agent.
 const PROCESS_NAME: &str = "edge-agent";
+/// The process name of KubeEdge's agent.
+const EDGECORE: &str = "edgecore";
+/// How long the container runtime may take to list pods.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long an agent may take to end: it completes running starts of containers.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often it is checked whether the agent has ended.
@@ -80,6 +85,7 @@ async fn reset_machine(
         return Ok(ExitCode::SUCCESS);
     }
     check_permitted(reset, &config)?;
+    let (is_purge, is_beside_kubelet) = (systemd::is_kept_program(), check_other_node(reset, &config)?);
     writeln!(
         out,
         "This removes node {} from this machine: it stops the node's pods and deletes",
@@ -99,7 +105,13 @@ async fn reset_machine(
         writeln!(out, "The service {} was {done}.", systemd::UNIT_NAME)?;
     }
     let lock = stop_agent(&config, out).await?;
-    let left = pods(reset, &config, out, terminal).await?;
+    // beside the machine's own agent, others may have pods in the same runtime
+    let own = if reset.paths.is_system_wide() && !is_beside_kubelet {
+        None
+    } else {
+        Some(own_pods(&config, out).await?)
+    };
+    let left = pods(reset, &config, own.as_ref(), out, terminal).await?;
     writeln!(out, "Stopped pods: {}.", format_list(&left.pods))?;
     if !left.failed.is_empty() {
         report_failed(&left.failed, out)?;
@@ -111,18 +123,21 @@ async fn reset_machine(
     }
     sign_off::run(&config, out, terminal).await?;
     writeln!(out, "Removing files …")?;
-    let mut failed = files::remove(&config, &path);
-    failed.extend(addresses(&config));
+    let mut failed = addresses(&config);
+    failed.extend(files::remove(&config, &path));
     if let Some(lock) = lock
         && let Err(error) = lock.remove()
     {
         failed.push(format!("the lock of the database: {error}"));
     }
     files::remove_empty_folders(&config, &path, &reset.paths.in_root(""));
+    if reset.paths.is_system_wide() && failed.is_empty() {
+        failed.extend(systemd::remove_kept_files());
+    }
     report_failed(&failed, out)?;
     for (title, items) in [
         ("Kept", files::remaining_items(&config)),
-        ("Next steps", files::next_steps(&config)),
+        ("Next steps", files::next_steps(&config, is_purge)),
     ] {
         writeln!(out, "{title}:")?;
         for item in items {
@@ -141,9 +156,14 @@ async fn reset_machine(
 fn addresses(config: &Config) -> Vec<String> {
     let mut failed = Vec::new();
     let mut own = Vec::new();
-    failed.extend(edgemesh::remove_addresses().err().map(|error| {
-        format!("the routes to addresses of Services: {error}; ip route flush table local proto 77")
-    }));
+    // another agent on this machine may have added them
+    if app::mesh_record(config).exists() {
+        failed.extend(edgemesh::remove_addresses().err().map(|error| {
+            format!(
+                "the routes to addresses of Services: {error}; ip route flush table local proto 77"
+            )
+        }));
+    }
     own.extend(config.edge_mesh.iter().map(|mesh| mesh.dns.address.ip()));
     let meta_server = config
         .meta_manager
@@ -209,6 +229,37 @@ fn check_permitted(reset: &Reset, config: &Config) -> anyhow::Result<()> {
         bail!("not running as root; run the same command with sudo");
     }
     Ok(())
+}
+
+/// Checks that no other program runs a node on this machine: the reset would stop its pods. Reports whether a kubelet may run beside
+/// the agent, so that only this node's pods are stopped.
+fn check_other_node(reset: &Reset, config: &Config) -> anyhow::Result<bool> {
+    if !reset.paths.is_system_wide() {
+        return Ok(false);
+    }
+    let running = environment::processes(Path::new("/proc"), &[EDGECORE, environment::KUBELET]);
+    let is_kubelet_allowed = environment::is_check_disabled(|name| std::env::var(name).ok())
+        || config.meta_manager.meta_server.is_some();
+    refuse_other_node(&running, is_kubelet_allowed)
+}
+
+fn refuse_other_node(running: &[(String, u32)], is_kubelet_allowed: bool) -> anyhow::Result<bool> {
+    if let Some((_, process)) = running.iter().find(|(name, _)| name == EDGECORE) {
+        bail!(
+            "edgecore is running (process {process}): this node belongs to EdgeCore, and its pods and configuration would be \
+             deleted; remove it with `keadm reset edge`, or stop edgecore first; nothing was changed"
+        );
+    }
+    let Some((_, process)) = running.iter().find(|(name, _)| name == environment::KUBELET) else {
+        return Ok(false);
+    };
+    if !is_kubelet_allowed {
+        bail!(
+            "a kubelet is running (process {process}), and its pods would be deleted; stop the kubelet first, or set \
+             CHECK_EDGECORE_ENVIRONMENT=false to delete only the pods of this node; nothing was changed"
+        );
+    }
+    Ok(true)
 }
 
 fn confirm(reset: &Reset, input: &mut impl BufRead, out: &mut impl Write) -> anyhow::Result<()> {
@@ -326,11 +377,14 @@ async fn stored_pods(config: &Config, database: &Path) -> anyhow::Result<BTreeSe
     Ok(found)
 }
 
-/// Returns the line that says how far the end of pods has come.
-fn ending(progress: EndProgress) -> Option<String> {
+/// Returns the line that reports how far the end of pods has come.
+fn describe_progress(progress: EndProgress) -> Option<String> {
     let (pods, grace) = match progress {
         EndProgress::Begun { pods: 0, .. } => return None,
         EndProgress::Begun { pods, grace } => (count(pods, "pod"), grace),
+        EndProgress::Removing { removed, of } => {
+            return Some(format!("  {removed} of {} removed", count(of, "pod")));
+        }
         EndProgress::Waiting { stopped, of } => {
             return Some(format!("  {stopped} of {} stopped", count(of, "container")));
         }
@@ -341,43 +395,28 @@ fn ending(progress: EndProgress) -> Option<String> {
     })
 }
 
-/// Ends the pods and removes their files.
+/// Ends the pods, all or these, and removes their files.
 async fn pods(
     reset: &Reset,
     config: &Config,
+    only: Option<&BTreeSet<String>>,
     out: &mut impl Write,
     terminal: Terminal,
 ) -> anyhow::Result<edged::RemovedPods> {
     let channel = app::connect(&config.edged.runtime_endpoint)?;
-    // beside the machine's own agent, others may have pods in the same runtime
-    let own = if reset.paths.is_system_wide() {
-        None
+    let ended = if reset.without_runtime {
+        writeln!(out, "Containers were not stopped (--without-runtime).")?;
+        BTreeMap::new()
     } else {
-        Some(own_pods(config, out).await?)
-    };
-    let mut written = Ok(());
-    let report = |progress: EndProgress| {
-        if let Some(line) = ending(progress) {
-            written = writeln!(out, "{line}").and_then(|()| out.flush());
-        }
-    };
-    let longest = if reset.now {
-        Duration::ZERO
-    } else {
-        Duration::MAX
-    };
-    let ended = edged::end_pods(channel.clone(), own.as_ref(), longest, report).await;
-    written?;
-    let ended = match ended {
-        Ok(ended) => ended,
-        Err(error) if reset.without_runtime => {
-            writeln!(out, "Containers were not stopped: {error}")?;
-            Default::default()
-        }
-        Err(error) => {
-            return Err(anyhow::Error::new(error)
-                .context("failed to stop pods; start the container runtime and run reset again, or add --without-runtime"));
-        }
+        let longest = if reset.now {
+            Duration::ZERO
+        } else {
+            Duration::MAX
+        };
+        let ended = end_pods(config, channel.clone(), only, longest, out, terminal).await;
+        ended.context(
+            "failed to stop pods; start the container runtime and run reset again, or add --without-runtime",
+        )?
     };
     let (root, logs) = (
         config.edged.root_dir.clone(),
@@ -390,6 +429,40 @@ async fn pods(
     let removing = || "  removing files of pods".to_owned();
     let cleared = terminal.wait(out, removing, clearing).await;
     cleared.context("failed to remove files of pods")
+}
+
+/// Stops and removes pods in the runtime; returns their names by uid.
+async fn end_pods(
+    config: &Config,
+    channel: Channel,
+    only: Option<&BTreeSet<String>>,
+    longest: Duration,
+    out: &mut impl Write,
+    terminal: Terminal,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let endpoint = &config.edged.runtime_endpoint;
+    let waiting = || format!("  waiting for the container runtime at {endpoint}");
+    let finding = timeout(LIST_TIMEOUT, edged::find_pods(channel, only));
+    let found = terminal.wait(out, waiting, finding).await;
+    let found = found.with_context(|| {
+        let seconds = LIST_TIMEOUT.as_secs();
+        format!("the container runtime at {endpoint} does not answer within {seconds} s")
+    })??;
+    let (mut written, mut last) = (Ok(()), None);
+    let report = |progress: EndProgress| {
+        let line = describe_progress(progress);
+        // nothing has changed since the last report
+        if line == last {
+            return;
+        }
+        if let Some(line) = &line {
+            written = writeln!(out, "{line}").and_then(|()| out.flush());
+        }
+        last = line;
+    };
+    let ended = edged::end_pods(found, longest, report).await;
+    written?;
+    Ok(ended?)
 }
 
 #[cfg(test)]

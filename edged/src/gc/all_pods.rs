@@ -7,9 +7,12 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt, stream::FuturesUnordered};
+use futures::{
+    Stream, StreamExt,
+    stream::{self, FuturesUnordered},
+};
 use tonic::transport::Channel;
-use wire::text::with_causes;
+use wire::{cri, text::with_causes};
 
 use super::entries;
 use crate::settings::ControlGroups;
@@ -25,6 +28,8 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
 /// The time between two reports while pods end.
 const REPORT_INTERVAL: Duration = Duration::from_secs(3);
+/// How many pods without containers are removed at a time: each takes its network away, and plugins of networks lock each other out.
+const PARALLEL_REMOVALS: usize = 4;
 /// Entries of a pod's directory, including those of EdgeCore and kubelets.
 const POD_DIR_ENTRIES: [&str; 5] = [
     "containers",
@@ -43,6 +48,13 @@ pub enum EndProgress {
         pods: usize,
         /// The longest grace period of their containers.
         grace: Duration,
+    },
+    /// Pods without containers are being removed.
+    Removing {
+        /// How many have been removed.
+        removed: usize,
+        /// How many there were.
+        of: usize,
     },
     /// Containers are still running.
     Waiting {
@@ -82,33 +94,57 @@ fn is_pod_directory(directory: &Path) -> bool {
         .all(|name| POD_DIR_ENTRIES.contains(&name.as_str()))
 }
 
-/// Stops and removes the sandboxes and containers of all pods in the runtime, or of the pods in `only`, with at most the grace period
-/// `longest` each. Returns the pods' names by uid. `report` is called before they are asked to end, and every [`REPORT_INTERVAL`] while
-/// some have not.
+/// Pods in the runtime.
+#[derive(Debug)]
+pub struct FoundPods {
+    runtime: Runtime,
+    sandboxes: Vec<cri::PodSandbox>,
+    containers: Vec<cri::Container>,
+}
+
+/// Finds the sandboxes and containers of all pods in the runtime, or of the pods in `only`.
 ///
 /// # Errors
 /// The runtime does not answer, or returns an error.
-pub async fn end_pods(
+pub async fn find_pods(
     channel: Channel,
     only: Option<&BTreeSet<String>>,
-    longest: Duration,
-    mut report: impl FnMut(EndProgress),
-) -> Result<BTreeMap<String, String>, CallError> {
+) -> Result<FoundPods, CallError> {
     let is_own = |labels: &BTreeMap<String, String>| {
         labels
             .get(names::POD_UID)
             .is_some_and(|uid| only.is_none_or(|only| only.contains(uid)))
     };
     let runtime = Runtime::new(channel, None);
-    let (sandboxes, containers) =
+    let (mut sandboxes, mut containers) =
         tokio::try_join!(runtime.sandboxes(None), runtime.containers(None))?;
+    sandboxes.retain(|one| is_own(&one.labels));
+    containers.retain(|one| is_own(&one.labels));
+    Ok(FoundPods {
+        runtime,
+        sandboxes,
+        containers,
+    })
+}
+
+/// Stops and removes these sandboxes and containers, with at most the grace period `longest` each. Returns the pods' names by uid.
+/// `report` is called before they are asked to end, and every [`REPORT_INTERVAL`] while some have not.
+///
+/// # Errors
+/// The runtime does not answer, or returns an error.
+pub async fn end_pods(
+    found: FoundPods,
+    longest: Duration,
+    mut report: impl FnMut(EndProgress),
+) -> Result<BTreeMap<String, String>, CallError> {
+    let FoundPods {
+        runtime,
+        sandboxes,
+        containers,
+    } = found;
     let mut pods = BTreeMap::new();
-    let sandboxes: Vec<_> = sandboxes
-        .into_iter()
-        .filter(|one| is_own(&one.labels))
-        .collect();
-    let containers = containers.into_iter().filter(|one| is_own(&one.labels));
     let containers: Vec<_> = containers
+        .into_iter()
         .map(|one| (grace(&one.annotations).min(longest), one))
         .collect();
     let uids: BTreeSet<_> = sandboxes
@@ -132,10 +168,12 @@ pub async fn end_pods(
             runtime.remove_container(&container.id).await
         }
     });
-    wait_for(stops.collect(), |stopped| {
+    wait_for(stops.collect::<FuturesUnordered<_>>(), |stopped| {
         report(EndProgress::Waiting { stopped, of })
     })
     .await?;
+    let of = sandboxes.len();
+    let mut removals = Vec::new();
     for sandbox in sandboxes {
         let Some(uid) = sandbox.labels.get(names::POD_UID) else {
             continue;
@@ -143,15 +181,23 @@ pub async fn end_pods(
         let label = |key| sandbox.labels.get(key).map_or("", String::as_str);
         let pod = format!("{}/{}", label(names::POD_NAMESPACE), label(names::POD_NAME));
         pods.insert(uid.clone(), pod);
-        runtime.stop_sandbox(&sandbox.id).await?;
-        runtime.remove_sandbox(&sandbox.id).await?;
+        let runtime = runtime.clone();
+        removals.push(async move {
+            runtime.stop_sandbox(&sandbox.id).await?;
+            runtime.remove_sandbox(&sandbox.id).await
+        });
     }
+    let removals = stream::iter(removals).buffer_unordered(PARALLEL_REMOVALS);
+    wait_for(removals, |removed| {
+        report(EndProgress::Removing { removed, of })
+    })
+    .await?;
     Ok(pods)
 }
 
 /// Waits until all `stops` have ended; `report` is called with the number of those that have, every [`REPORT_INTERVAL`].
-async fn wait_for<F: Future<Output = Result<(), CallError>>>(
-    mut stops: FuturesUnordered<F>,
+async fn wait_for(
+    mut stops: impl Stream<Item = Result<(), CallError>> + Unpin,
     mut report: impl FnMut(usize),
 ) -> Result<(), CallError> {
     let (mut stopped, mut failed) = (0, None);

@@ -1,8 +1,15 @@
 #!/bin/sh
-# Loads the service again; an upgrade restarts it if it runs. `systemctl enable --now cloudsim` starts it.
+# Loads the service again; an upgrade restarts it if it runs. A service that a removal has disabled is enabled and started again.
+# `systemctl enable --now cloudsim` starts a new one.
 set -e
-[ "$1" = configure ] || exit 0
-if [ -d /run/systemd/system ]; then
-    systemctl daemon-reload
+case "$1" in configure | abort-remove) ;; *) exit 0 ;; esac
+[ -d /run/systemd/system ] || exit 0
+systemctl daemon-reload
+if [ -e /var/lib/cloudsim.enabled ]; then
+    rm -f /var/lib/cloudsim.enabled
+    echo "cloudsim.service was enabled before its removal; starting it"
+    systemctl enable cloudsim.service
+    systemctl restart cloudsim.service || echo "failed to start cloudsim.service; the cause: systemctl status cloudsim" >&2
+else
     systemctl try-restart cloudsim.service
 fi

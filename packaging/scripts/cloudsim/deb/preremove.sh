@@ -1,5 +1,9 @@
 #!/bin/sh
+# Stops the service. If it was enabled, a later installation enables it again.
 set -e
-if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
-    systemctl disable --now cloudsim.service
+[ "$1" = remove ] || exit 0
+[ -d /run/systemd/system ] || exit 0
+if systemctl is-enabled --quiet cloudsim.service; then
+    touch /var/lib/cloudsim.enabled || echo "failed to write /var/lib/cloudsim.enabled: a later installation does not enable cloudsim.service" >&2
 fi
+systemctl disable --now cloudsim.service

@@ -1,4 +1,7 @@
 #!/bin/sh
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
+    if [ "$1" = 0 ]; then
+        systemctl reset-failed cloudsim.service 2>/dev/null || true
+    fi
 fi
