@@ -20,17 +20,26 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
     let temporary = path.with_extension("new");
+    let replaced = write(&temporary, bytes, mode).and_then(|()| fs::rename(&temporary, path));
+    if replaced.is_err() {
+        // as on a full disk: the first error counts
+        let _ = fs::remove_file(&temporary);
+    }
+    replaced
+}
+
+/// Writes a file to disk.
+fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = fs::OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(mode)
-        .open(&temporary)?;
+        .open(path)?;
     file.write_all(bytes)?;
     // a leftover temporary file may have another mode
     file.set_permissions(fs::Permissions::from_mode(mode))?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)
+    file.sync_all()
 }
 
 #[cfg(test)]
@@ -48,6 +57,16 @@ mod tests {
             missing_directory(Path::new("relative-and-missing")),
             Some("relative-and-missing".into())
         );
+    }
+
+    #[test]
+    fn failed_replacement_leaves_no_temporary_file() {
+        let directory = tempfile::tempdir().unwrap();
+        // a file does not replace a directory
+        let path = directory.path().join("a/b");
+        fs::create_dir_all(&path).unwrap();
+        replace(&path, b"x", 0o600).unwrap_err();
+        assert_eq!(fs::read_dir(directory.path().join("a")).unwrap().count(), 1);
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod metamanager;
 mod name_set;
 mod netlink;
 mod outbox;
+mod output;
 mod program;
 mod reset;
 pub mod servicebus;

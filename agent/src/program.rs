@@ -26,7 +26,9 @@ use crate::{
     config::{self, Config},
     database, environment,
     join::{self, AfterJoin},
-    log, reset,
+    log,
+    output::Output,
+    reset,
     signals::{DrainError, Signals},
     status,
     terminal::Terminal,
@@ -55,7 +57,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         ));
     }
     let mut config = cli.config.clone();
-    let out = &mut std::io::stdout();
+    let out = &mut Output(io::stdout());
     match &cli.command {
         Some(Command::Bundle(command)) => {
             let command = Bundle {
@@ -69,12 +71,12 @@ pub fn run(cli: &Cli) -> ExitCode {
                 paths: command.paths.or(&cli.config),
                 ..Check::clone(command)
             };
-            let terminal = Terminal::of(out);
-            return check::run(&command, &mut out.lock(), terminal)
+            let terminal = Terminal::of(&out.0);
+            return check::run(&command, out, terminal)
                 .unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Db(command)) => {
-            return database::run(&command.or(&cli.config), &mut out.lock())
+            return database::run(&command.or(&cli.config), out)
                 .unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Reset(command)) => {
@@ -82,9 +84,9 @@ pub fn run(cli: &Cli) -> ExitCode {
                 paths: command.paths.or(&cli.config),
                 ..command.clone()
             };
-            let terminal = Terminal::of(out);
+            let terminal = Terminal::of(&out.0);
             let input = &mut std::io::stdin().lock();
-            let done = reset::run(&command, input, &mut out.lock(), terminal);
+            let done = reset::run(&command, input, out, terminal);
             return done.unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Join(command)) => {
@@ -92,8 +94,8 @@ pub fn run(cli: &Cli) -> ExitCode {
                 paths: command.paths.or(&cli.config),
                 ..Join::clone(command)
             };
-            let terminal = Terminal::of(out);
-            match join::run(&command, &mut out.lock(), terminal) {
+            let terminal = Terminal::of(&out.0);
+            match join::run(&command, out, terminal) {
                 Ok(AfterJoin::Done) => return ExitCode::SUCCESS,
                 Ok(AfterJoin::Run(path)) => config = path,
                 Err(error) => return failed(&error),
@@ -104,7 +106,7 @@ pub fn run(cli: &Cli) -> ExitCode {
                 paths: command.paths.or(&cli.config),
                 ..command.clone()
             };
-            return status::run(&command, &mut out.lock()).unwrap_or_else(|error| failed(&error));
+            return status::run(&command, out).unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Completion { .. } | Command::Version) | None => {}
     }

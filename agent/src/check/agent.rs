@@ -1,7 +1,7 @@
 //! Check `agent`: the agent runs.
 
 use super::{inputs::Inputs, report::CheckResult};
-use crate::{app, systemd};
+use crate::{app, cli::shell_word, systemd};
 
 pub(crate) fn check(inputs: &Inputs<'_>) -> CheckResult {
     if let Some(holder) = inputs.agent() {
@@ -27,7 +27,7 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> CheckResult {
     };
     let cure = format!(
         "start it: edge-agent --config {}{as_root}",
-        inputs.path.display()
+        shell_word(inputs.path)
     );
     CheckResult::bad(what, cure)
 }

@@ -87,7 +87,10 @@ pub(crate) async fn server(
     let (name, other) = match is_joining {
         true => (
             "--cloud",
-            format!("give it as --cloud {}:PORT", server.host),
+            match server.host.contains(':') {
+                true => format!("give it as --cloud '[{}]:PORT'", server.host),
+                false => format!("give it as --cloud {}:PORT", server.host),
+            },
         ),
         false => (
             "modules.edgeHub.websocket.server",

@@ -51,6 +51,14 @@ impl CheckResult {
         }
     }
 
+    /// Adds these options, which name the paths of the installation, to the command that removes the node: without them it would remove
+    /// the machine's own one.
+    pub(crate) fn name_paths(&mut self, options: &str) {
+        if let Self::Warning { cure, .. } | Self::Failed { cure, .. } = self {
+            *cure = cure.replace(RESET, &format!("`edge-agent reset{options}`"));
+        }
+    }
+
     /// Returns the text and the cure.
     pub(crate) fn texts(&self) -> (&str, Option<&str>) {
         match self {
@@ -78,6 +86,9 @@ impl CheckResult {
         matches!(self, Self::Failed { .. } | Self::Skipped(_))
     }
 }
+
+/// The command of cures that removes the node of this machine.
+const RESET: &str = "`edge-agent reset`";
 
 /// The result of a check, with details.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -81,7 +81,9 @@ async fn run_unless_blocked(
         .into()
     };
     let run = run_one(check, inputs);
-    timeout(limit, run).await.unwrap_or_else(late)
+    let mut finding = timeout(limit, run).await.unwrap_or_else(late);
+    finding.result.name_paths(&inputs.paths.options());
+    finding
 }
 
 async fn run_one(check: CheckName, inputs: &Inputs<'_>) -> Finding {

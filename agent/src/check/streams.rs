@@ -11,6 +11,7 @@ use super::{
 use crate::{
     app,
     cli::Join,
+    config::HostPort,
     edgehub::{self, HubCheckError},
 };
 
@@ -54,15 +55,19 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
 }
 
 fn before_join(inputs: &Inputs<'_>, join: &Join) -> CheckResult {
+    let server = |port| HostPort {
+        port,
+        ..join.cloud.clone()
+    };
     match inputs.machine.tunnel_port {
         Some(port) => CheckResult::Passed(format!(
-            "logs, exec and port-forward use {}:{port}",
-            join.cloud.host
+            "logs, exec and port-forward use {}",
+            server(port)
         )),
         None => CheckResult::Remark(format!(
-            "no stream server at {}:{STREAM_PORT}: logs, exec and port-forward will not work; if the cloud's stream server has another \
+            "no stream server at {}: logs, exec and port-forward will not work; if the cloud's stream server has another \
              port, use --tunnel-port",
-            join.cloud.host
+            server(STREAM_PORT)
         )),
     }
 }

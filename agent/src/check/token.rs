@@ -51,7 +51,7 @@ pub(crate) fn name_conflict(name: &str, known: NodeStatus, rejoin: bool) -> Opti
         NodeStatus::Connected => (
             format!("{exists}, and its agent is connected now"),
             format!(
-                "choose another name with --name; or remove that agent first (`edge-agent reset` on its machine), ask an administrator \
+                "choose another name with --name; or remove that agent first (edge-agent reset, on its machine), ask an administrator \
                  to run `cloudsim node reset {name}`, and use --rejoin"
             ),
         ),

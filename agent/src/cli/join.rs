@@ -8,9 +8,8 @@ use std::{
 use clap::{Args, ValueEnum};
 
 use super::{
-    check_label_key, check_label_value,
     check_table::{CheckName, join_checks},
-    subdomain, values,
+    label, subdomain, values,
 };
 use crate::config::{self, HostPort};
 
@@ -193,10 +192,29 @@ impl InstallPaths {
         }
     }
 
+    /// Returns the options that name these paths in a shell, each after a space: nothing for the machine's default paths.
+    pub fn options(&self) -> String {
+        let root = Some(self.in_root("")).filter(|root| *root != *"/");
+        let config = self.config.as_ref().map(|_| self.config());
+        let options = [("--root", root), ("--config", config)];
+        let given = options
+            .into_iter()
+            .filter_map(|(name, path)| Some(format!(" {name} {}", shell_word(&path?))));
+        given.collect()
+    }
+
     /// Reports whether these are the machine's default paths.
     pub fn is_system_wide(&self) -> bool {
         self.config.is_none() && self.in_root("") == *"/"
     }
+}
+
+/// Quotes a path for a shell.
+pub(crate) fn shell_word(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    // quoting fails only for NUL bytes, which a path cannot contain
+    let quoted = shlex::try_quote(&text).map(Into::into);
+    quoted.unwrap_or_else(|_| text.clone().into_owned())
 }
 
 fn cloud(text: &str) -> Result<HostPort, String> {
@@ -238,13 +256,6 @@ fn runtime_endpoint(text: &str) -> Result<String, String> {
     Err("expected a Unix socket, for example unix:///run/containerd/containerd.sock".to_owned())
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').unwrap_or((text, ""));
-    check_label_key(key)?;
-    check_label_value(value)?;
-    Ok((key.into(), value.into()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,6 +280,9 @@ mod tests {
             "a b",
             "cloud/x",
             "*.example",
+            "[::1",
+            "::1]",
+            "[[::1]]",
         ] {
             assert!(cloud(bad).is_err(), "{bad}");
         }
@@ -305,6 +319,22 @@ mod tests {
         }
         for good in ["192.0.2.7", "127.0.0.1", "2001:db8::7"] {
             assert_eq!(node_ip(good).unwrap().to_string(), good);
+        }
+    }
+
+    #[test]
+    fn options_name_the_paths_for_a_shell() {
+        for (root, config, expected) in [
+            ("/", None, ""),
+            ("/srv/my node", None, " --root '/srv/my node'"),
+            ("/", Some("/a.yaml"), " --config /a.yaml"),
+            ("/r", Some("/a$b"), " --root /r --config '/a$b'"),
+        ] {
+            let paths = InstallPaths {
+                config: config.map(PathBuf::from),
+                root: root.into(),
+            };
+            assert_eq!(paths.options(), expected);
         }
     }
 

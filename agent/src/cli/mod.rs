@@ -28,6 +28,8 @@ pub use self::{
     tips::{Tip, exit, parse_or_exit, try_parse_with_tips, unknown_command},
 };
 
+pub(crate) use self::join::shell_word;
+
 const EXAMPLES: &str = "\
 Examples:
   Join this machine, as root; `cloudsim up` prints the command with the token:

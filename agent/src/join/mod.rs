@@ -27,7 +27,7 @@ use wire::text::count;
 use crate::{
     app,
     check::{self, Inputs, Machine, Report},
-    cli::{Join, Stage, checks_of},
+    cli::{Join, Stage, checks_of, shell_word},
     config::{self, Config, Host},
     edgehub,
     file::{missing_directory, replace},
@@ -98,7 +98,7 @@ async fn join_machine(
         .into_iter()
         .filter_map(|file| missing_directory(file.parent()?))
         .collect();
-    let enrolled = Box::pin(enroll(&config, &path, &text));
+    let enrolled = Box::pin(enroll(&config, &path, &text, &created));
     let requesting = || "  requesting the node's certificate".to_owned();
     terminal.wait(out, requesting, enrolled).await?;
     writeln!(
@@ -115,7 +115,7 @@ async fn join_machine(
         out,
         "  undo           {} reset{}",
         program(),
-        reset_options(join)
+        join.paths.options()
     )?;
     start(join, path, out, terminal).await
 }
@@ -200,39 +200,50 @@ fn token(given: &str, stdin: &mut impl Read) -> anyhow::Result<String> {
     Ok(line.trim().to_owned())
 }
 
-/// Writes the configuration and gets the certificate; on an error both are removed.
-async fn enroll(config: &Config, path: &Path, text: &str) -> anyhow::Result<()> {
+/// Writes the configuration and gets the certificate; on an error, everything that is new is removed, with these directories.
+async fn enroll(
+    config: &Config,
+    path: &Path,
+    text: &str,
+    directories: &BTreeSet<PathBuf>,
+) -> anyhow::Result<()> {
+    let tls = &config.edge_hub.tls;
+    // a CA may have been there before
+    let files = [path, &tls.ca, &tls.cert, &tls.key].map(|file| (file, file.exists()));
+    let enrolled = request_certificate(config, path, text).await;
+    if enrolled.is_err() {
+        let new = files.iter().filter(|(_, existed)| !existed);
+        for (file, _) in new {
+            remove_new(file, directories);
+        }
+    }
+    enrolled
+}
+
+/// Removes a file, if it exists, and those of these directories that are empty then.
+fn remove_new(file: &Path, directories: &BTreeSet<PathBuf>) {
+    // the first error of the join is reported; this one would add nothing
+    let _ = fs::remove_file(file);
+    let parents = file.ancestors().skip(1);
+    let is_new = |parent: &&Path| directories.iter().any(|new| parent.starts_with(new));
+    for parent in parents.take_while(is_new) {
+        let _ = fs::remove_dir(parent);
+    }
+}
+
+async fn request_certificate(config: &Config, path: &Path, text: &str) -> anyhow::Result<()> {
     replace(path, text.as_bytes(), 0o600)
         .with_context(|| format!("cannot write {}", path.display()))?;
     let enrolled = edgehub::enroll(&app::hub_config(config)?).await;
-    if enrolled.is_err() {
-        // the first error says what is wrong; this one would add nothing
-        let _ = fs::remove_file(path);
-    }
     enrolled.map_err(|error| {
         let (what, remedy) = (error.what(), error.join_remedy());
         anyhow::anyhow!("cannot get a certificate from the cloud: {what}; {remedy}")
     })
 }
 
-/// Returns the options of `edge-agent reset` that undo this join.
-fn reset_options(join: &Join) -> String {
-    let mut options = String::new();
-    if join.paths.in_root("") != *"/" {
-        options.push_str(&format!(" --root {}", join.paths.in_root("").display()));
-    }
-    if join.paths.config.is_some() {
-        options.push_str(&format!(" --config {}", join.paths.config().display()));
-    }
-    options
-}
-
-/// Returns the path of this program.
+/// Returns the path of this program, for a shell.
 fn program() -> String {
-    std::env::current_exe().map_or_else(
-        |_| "edge-agent".to_owned(),
-        |path| path.display().to_string(),
-    )
+    std::env::current_exe().map_or_else(|_| "edge-agent".to_owned(), |path| shell_word(&path))
 }
 
 async fn start(
@@ -246,7 +257,7 @@ async fn start(
             out,
             "Start it with: {} --config {}",
             program(),
-            path.display()
+            shell_word(&path)
         )?;
         return Ok(AfterJoin::Done);
     }

@@ -43,7 +43,7 @@ fn options_and_machine_determine_the_configuration() {
         PathBuf::from("/srv/e/etc/kubeedge/certs/server.crt")
     );
 
-    let given = "--name edge-8 --cert-port 7 --labels zone=harbour,empty --node-ip 10.0.0.8 --read-only-port 0 --root /srv/e";
+    let given = "--name edge-8 --cert-port 7 --labels zone=harbour,empty= --node-ip 10.0.0.8 --read-only-port 0 --root /srv/e";
     let given = config(
         &join(given),
         &machine(Some(CgroupDriver::Systemd), Broker::Refuses(5)),
@@ -153,4 +153,21 @@ fn an_invalid_option_is_named_instead_of_the_setting_that_it_becomes() {
         "invalid options:\n  --token: is wrong\n  --name: is wrong\n  --node-ip: is wrong\n  --labels: is wrong\n  \
          modules.edged.rootDirectory: is wrong"
     );
+}
+
+#[test]
+fn failed_join_leaves_only_what_was_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    for path in ["new/certs/server.key", "old/ca/rootCA.crt", "old/notes"] {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+    let created = [root.join("new"), root.join("old/ca")].into();
+    for path in ["new/certs/server.key", "new/certs/server.crt", "old/ca/rootCA.crt"] {
+        remove_new(&root.join(path), &created);
+    }
+    assert!(!root.join("new").exists() && !root.join("old/ca").exists());
+    assert!(root.join("old/notes").exists());
 }
