@@ -167,7 +167,7 @@ def main():
     parser.add_argument("--licences", help="the licences of the crates in the program, as HTML")
     parser.add_argument("--formats", default=",".join(FORMATS), help="some of %(default)s")
     parser.add_argument("--fast", action="store_true", help="compress little, for tests")
-    parser.add_argument("--dynamic", action="store_true", help="accept a dynamically linked program, for tests: the packages declare no libraries")
+    parser.add_argument("--dynamic", action="store_true", help="accept a dynamically linked program, for tests: no libraries are declared")
     parser.add_argument("--output", required=True, help="the folder for the packages")
     arguments = parser.parse_args()
 

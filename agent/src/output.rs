@@ -13,16 +13,16 @@ struct OutputError(#[source] io::Error);
 
 impl<W: Write> Write for Output<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map_err(named)
+        self.0.write(bytes).map_err(add_context)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush().map_err(named)
+        self.0.flush().map_err(add_context)
     }
 }
 
 /// Keeps the kind, by which a closed pipe is recognized, and which decides whether the call is repeated.
-fn named(error: io::Error) -> io::Error {
+fn add_context(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), OutputError(error))
 }
 

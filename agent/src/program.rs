@@ -72,8 +72,7 @@ pub fn run(cli: &Cli) -> ExitCode {
                 ..Check::clone(command)
             };
             let terminal = Terminal::of(&out.0);
-            return check::run(&command, out, terminal)
-                .unwrap_or_else(|error| failed(&error));
+            return check::run(&command, out, terminal).unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Db(command)) => {
             return database::run(&command.or(&cli.config), out)

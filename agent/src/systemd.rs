@@ -74,7 +74,9 @@ pub(crate) fn service_files(
         };
         [variables, drop_in]
     });
-    unit.into_iter().chain(added.into_iter().flatten()).collect()
+    unit.into_iter()
+        .chain(added.into_iter().flatten())
+        .collect()
 }
 
 /// Returns the service that a package installed.
@@ -212,7 +214,7 @@ fn remove(path: &Path) -> io::Result<()> {
 /// systemctl has failed.
 #[derive(Debug, thiserror::Error)]
 #[error("`{line}`: {cause}; `journalctl -u {UNIT_NAME}` may show more")]
-struct Failed {
+struct SystemctlError {
     line: String,
     cause: String,
     code: Option<i32>,
@@ -222,7 +224,7 @@ async fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
     Ok(run_systemctl(arguments).await??)
 }
 
-async fn run_systemctl(arguments: &[&str]) -> anyhow::Result<Result<(), Failed>> {
+async fn run_systemctl(arguments: &[&str]) -> anyhow::Result<Result<(), SystemctlError>> {
     let line = format!("systemctl {}", arguments.join(" "));
     let mut command = Command::new("systemctl");
     command.args(arguments).kill_on_drop(true);
@@ -237,7 +239,7 @@ async fn run_systemctl(arguments: &[&str]) -> anyhow::Result<Result<(), Failed>>
     if done.status.success() {
         return Ok(Ok(()));
     }
-    Ok(Err(Failed {
+    Ok(Err(SystemctlError {
         cause: String::from_utf8_lossy(&done.stderr).trim().to_owned(),
         code: done.status.code(),
         line,
@@ -251,7 +253,11 @@ mod tests {
     #[test]
     fn the_service_runs_this_program_with_this_configuration() {
         let none = |_: &str| None;
-        let files = service_files(Path::new("/opt/my agent"), Path::new("/etc/a\"b.yaml"), none);
+        let files = service_files(
+            Path::new("/opt/my agent"),
+            Path::new("/etc/a\"b.yaml"),
+            none,
+        );
         let [file] = files.as_slice() else {
             panic!("{files:?}")
         };

@@ -60,10 +60,9 @@ fn before_join(inputs: &Inputs<'_>, join: &Join) -> CheckResult {
         ..join.cloud.clone()
     };
     match inputs.machine.tunnel_port {
-        Some(port) => CheckResult::Passed(format!(
-            "logs, exec and port-forward use {}",
-            server(port)
-        )),
+        Some(port) => {
+            CheckResult::Passed(format!("logs, exec and port-forward use {}", server(port)))
+        }
         None => CheckResult::Remark(format!(
             "no stream server at {}: logs, exec and port-forward will not work; if the cloud's stream server has another \
              port, use --tunnel-port",

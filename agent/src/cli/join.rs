@@ -194,7 +194,9 @@ impl InstallPaths {
 
     /// Returns the options that name these paths in a shell, each after a space: nothing for the machine's default paths.
     pub fn options(&self) -> String {
-        let root = Some(self.in_root("")).filter(|root| *root != *"/");
+        // without the slash at its end
+        let root: PathBuf = self.in_root("").components().collect();
+        let root = Some(root).filter(|root| *root != *"/");
         let config = self.config.as_ref().map(|_| self.config());
         let options = [("--root", root), ("--config", config)];
         let given = options

@@ -135,7 +135,9 @@ pub enum Error {
 /// # Errors
 /// It is neither a name nor an address, or the port is invalid.
 pub fn host_port_or(text: &str, port: u16) -> Result<HostPort, &'static str> {
-    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
     if let Ok(address) = bare.unwrap_or(text).parse::<std::net::Ipv6Addr>() {
         return Ok(HostPort {
             host: address.to_string(),

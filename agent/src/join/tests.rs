@@ -165,7 +165,11 @@ fn failed_join_leaves_only_what_was_there() {
         fs::write(path, "").unwrap();
     }
     let created = [root.join("new"), root.join("old/ca")].into();
-    for path in ["new/certs/server.key", "new/certs/server.crt", "old/ca/rootCA.crt"] {
+    for path in [
+        "new/certs/server.key",
+        "new/certs/server.crt",
+        "old/ca/rootCA.crt",
+    ] {
         remove_new(&root.join(path), &created);
     }
     assert!(!root.join("new").exists() && !root.join("old/ca").exists());

@@ -85,7 +85,10 @@ async fn reset_machine(
         return Ok(ExitCode::SUCCESS);
     }
     check_permitted(reset, &config)?;
-    let (is_purge, is_beside_kubelet) = (systemd::is_kept_program(), check_other_node(reset, &config)?);
+    let (is_purge, is_beside_kubelet) = (
+        systemd::is_kept_program(),
+        check_other_node(reset, &config)?,
+    );
     writeln!(
         out,
         "This removes node {} from this machine: it stops the node's pods and deletes",
@@ -250,7 +253,10 @@ fn refuse_other_node(running: &[(String, u32)], is_kubelet_allowed: bool) -> any
              deleted; remove it with `keadm reset edge`, or stop edgecore first; nothing was changed"
         );
     }
-    let Some((_, process)) = running.iter().find(|(name, _)| name == environment::KUBELET) else {
+    let Some((_, process)) = running
+        .iter()
+        .find(|(name, _)| name == environment::KUBELET)
+    else {
         return Ok(false);
     };
     if !is_kubelet_allowed {

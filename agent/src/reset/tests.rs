@@ -236,7 +236,11 @@ fn node_of_another_program_is_not_reset() {
         (&["kubelet"], true, Ok(true)),
         (&["kubelet"], false, Err("CHECK_EDGECORE_ENVIRONMENT=false")),
         (&["edgecore"], false, Err("keadm reset edge")),
-        (&["kubelet", "edgecore"], true, Err("edgecore is running (process 7)")),
+        (
+            &["kubelet", "edgecore"],
+            true,
+            Err("edgecore is running (process 7)"),
+        ),
     ] {
         let found = refuse_other_node(&running(names), is_kubelet_allowed);
         match (found, expected) {

@@ -4,6 +4,7 @@ set -e
 [ "$1" = remove ] || exit 0
 [ -d /run/systemd/system ] || exit 0
 if systemctl is-enabled --quiet cloudsim.service; then
-    touch /var/lib/cloudsim.enabled || echo "failed to write /var/lib/cloudsim.enabled: a later installation does not enable cloudsim.service" >&2
+    touch /var/lib/cloudsim.enabled ||
+        echo "failed to write /var/lib/cloudsim.enabled: a later installation does not enable cloudsim.service" >&2
 fi
 systemctl disable --now cloudsim.service

@@ -18,6 +18,7 @@ TEXT
         exit 1
     fi
 elif [ -e /etc/kubeedge/config/edgecore.yaml ]; then
-    echo "The node stays on this machine: its configuration is /etc/kubeedge/config/edgecore.yaml. To remove it, install edge-agent again and run: edge-agent reset"
+    echo "The node stays on this machine: its configuration is /etc/kubeedge/config/edgecore.yaml."
+    echo "To remove it, install edge-agent again and run: edge-agent reset"
 fi
 rm -rf "$state"
