@@ -11,8 +11,8 @@ use super::Options;
 /// A port that another program uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusyPort {
-    /// The number.
-    port: u16,
+    /// The address with the port.
+    address: SocketAddr,
     /// The server that would listen there.
     server: &'static str,
     /// The option for its port.
@@ -22,11 +22,11 @@ pub struct BusyPort {
 impl fmt::Display for BusyPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            port,
+            address,
             server,
             option,
         } = self;
-        write!(f, "{port} ({server}, {option})")
+        write!(f, "{address} ({server}, {option})")
     }
 }
 
@@ -40,11 +40,9 @@ enum Transport {
 /// Returns the ports that are in use. Other reasons for which a server cannot listen are reported by the server.
 pub(super) fn find_busy(options: &Options) -> Vec<BusyPort> {
     let all = ports(options).into_iter();
-    all.filter(|(transport, busy)| {
-        is_in_use(*transport, SocketAddr::new(options.address, busy.port))
-    })
-    .map(|(_, busy)| busy)
-    .collect()
+    all.filter(|(transport, busy)| is_in_use(*transport, busy.address))
+        .map(|(_, busy)| busy)
+        .collect()
 }
 
 /// Returns the ports that were chosen, except 0, which is a free one.
@@ -74,7 +72,7 @@ fn ports(options: &Options) -> Vec<(Transport, BusyPort)> {
             Some((
                 transport,
                 BusyPort {
-                    port,
+                    address: SocketAddr::new(options.address, port),
                     server,
                     option,
                 },
@@ -112,9 +110,9 @@ mod tests {
         assert_eq!(
             shown,
             [
-                format!("{} (API, --api-port)", port(&one)),
-                format!("{} (CloudHub, --ws-port)", port(&two)),
-                format!("{quic} (QUIC, --quic-port)"),
+                format!("127.0.0.1:{} (API, --api-port)", port(&one)),
+                format!("127.0.0.1:{} (CloudHub, --ws-port)", port(&two)),
+                format!("127.0.0.1:{quic} (QUIC, --quic-port)"),
             ]
         );
     }

@@ -26,8 +26,14 @@ fn tokens_that_do_not_fit_end_the_agent_with_the_cause() -> anyhow::Result<()> {
     let cases = [
         ("abc", vec!["modules.edgeHub.token", "which has 4 parts"]),
         ("", vec!["nor a join token", "modules.edgeHub.token"]),
-        (&strange, vec!["did not issue the token", "get a new token"]),
-        (&forged, vec!["refused: 401", "another cloud"]),
+        (
+            &strange,
+            vec![
+                "the token belongs to another cloud",
+                "use the token of this cloud",
+            ],
+        ),
+        (&forged, vec!["refused: 401", "not this cloud's"]),
         (&expired_token(&cloud)?, vec!["refused: 401", "expired"]),
     ];
     for (token, words) in cases {

@@ -50,7 +50,10 @@ async fn a_forged_token_is_refused() {
 async fn another_clouds_token_is_named_as_such() {
     let (world, other) = (World::new(0).await, World::new(0).await);
     let said = gives_up(&world, other.cloud().token().to_owned()).await;
-    assert!(said.contains("did not issue the token"), "{said}");
+    assert!(
+        said.contains("the token belongs to another cloud"),
+        "{said}"
+    );
     assert!(said.contains("get a new token from this cloud"), "{said}");
 }
 

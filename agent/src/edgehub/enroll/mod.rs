@@ -96,7 +96,7 @@ pub enum EnrollError {
         why: String,
     },
     /// The server refused the request.
-    #[error("{url} refused: {status} {said}{}", after_semicolon(refusal_remedy(*status)))]
+    #[error("{url} refused: {status} {said}{}", after_semicolon(refusal_remedy(*status, said)))]
     Refused {
         /// The requested URL.
         url: String,
@@ -121,13 +121,13 @@ pub enum EnrollError {
 /// The remedy if the token is not of the cloud at this address.
 const OTHER_CLOUD: &str = "use the token of this cloud, from `cloudsim token` or `keadm gettoken`, or correct the address";
 
-/// Returns the remedy for a refusal with this status; that of a name conflict says it itself.
-fn refusal_remedy(status: u16) -> &'static str {
+/// The remedy if the token is refused. The hash in the token is that of the cloud's CA, so this is the token's cloud.
+const NEW_TOKEN: &str = "the token may have expired or been used; get a new one with `cloudsim token` or `keadm gettoken`";
+
+/// Returns the remedy for a refusal with this status and text, which may contain one itself.
+fn refusal_remedy(status: u16, said: &str) -> &'static str {
     match status {
-        // the hash in the token is that of the cloud's CA: this is the token's cloud
-        401 | 403 => {
-            "the token may have expired or been used; get a new one with `cloudsim token` or `keadm gettoken`"
-        }
+        401 | 403 if !said.contains("get a new") => NEW_TOKEN,
         404 => "check that this is the port of the cloud's HTTPS server",
         _ => "",
     }
@@ -171,6 +171,9 @@ impl EnrollError {
                 "use one of these names in --cloud, or start the cloud with this name (--name)"
             }
             Self::WrongTime { .. } | Self::Certificate { .. } => "compare `date` on both machines",
+            Self::Refused {
+                status: 401 | 403, ..
+            } => NEW_TOKEN,
             other => match other.remedy() {
                 "" => "check the cloud's log",
                 remedy => remedy,
@@ -183,7 +186,7 @@ impl EnrollError {
         match self {
             Self::WrongCloud { .. } => OTHER_CLOUD,
             Self::Token(_) => "get the token with `cloudsim token` or `keadm gettoken`",
-            Self::Refused { status, .. } => refusal_remedy(*status),
+            Self::Refused { status, said, .. } => refusal_remedy(*status, said),
             _ => "",
         }
     }
