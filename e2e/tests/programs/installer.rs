@@ -14,8 +14,8 @@ const PROGRAM: &str = "#!/bin/sh\necho edge-agent 1.2.3\n";
 
 fn install(folder: &Path, arguments: &[&str]) -> Command {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("packaging/install.sh");
-    let mut command = Command::new("sh");
-    command.arg(script).args(arguments).current_dir(folder);
+    let mut command = Command::new(script);
+    command.args(arguments).current_dir(folder);
     // what it leaves there is seen
     command.env("TMPDIR", folder.join("tmp"));
     command

@@ -77,12 +77,12 @@ impl DeviceFacts {
                 "set spec.nodeName to the node that the device is attached to",
             );
         };
-        node.registered(now)?;
-        let text = node.connected(now)?;
+        node.registration(now)?;
+        let text = node.connection(now)?;
         Ok(format!("{} is connected {text}", node.name))
     }
 
-    fn delivered(&self) -> Finding {
+    fn delivery(&self) -> Finding {
         let status = self.sync.as_ref().and_then(|sync| sync.status.clone());
         let revision = status.and_then(|status| status.object_resource_version);
         match revision.filter(|revision| !revision.is_empty() && revision != "0") {
@@ -124,7 +124,7 @@ impl DeviceFacts {
         }
     }
 
-    fn desired(&self) -> Finding {
+    fn desired_values(&self) -> Finding {
         let status = self
             .status
             .as_ref()
@@ -174,8 +174,8 @@ pub(super) fn chain(facts: &DeviceFacts, now: Timestamp) -> Chain {
     chain.step("created", || Ok(created));
     chain.step("model", || facts.model());
     chain.step("node", || facts.node(now));
-    chain.step("delivered", || facts.delivered());
+    chain.step("delivered", || facts.delivery());
     chain.step("mapper", || facts.mapper(now));
-    chain.step("desired", || facts.desired());
+    chain.step("desired", || facts.desired_values());
     chain
 }

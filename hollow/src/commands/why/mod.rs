@@ -77,7 +77,7 @@ fn show(chain: &Chain, object: &str, format: Option<Output>) -> anyhow::Result<E
 }
 
 async fn pod_facts(cloud: &Remote, namespace: &str, name: &str) -> anyhow::Result<PodFacts> {
-    let pod: Pod = named(cloud, namespace, name).await?;
+    let pod: Pod = get_named(cloud, namespace, name).await?;
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
     let events = Api::<Event>::namespaced(cloud.client.clone(), namespace);
     let uid = pod.uid().unwrap_or_default();
@@ -104,7 +104,7 @@ async fn pod_facts(cloud: &Remote, namespace: &str, name: &str) -> anyhow::Resul
 }
 
 async fn device_facts(cloud: &Remote, namespace: &str, name: &str) -> anyhow::Result<DeviceFacts> {
-    let device: Device = named(cloud, namespace, name).await?;
+    let device: Device = get_named(cloud, namespace, name).await?;
     let client = &cloud.client;
     let model = match &device.spec.device_model_ref {
         Some(model) if !model.name.is_empty() => {
@@ -166,7 +166,7 @@ async fn sync(
 ///
 /// # Errors
 /// It does not exist; the error has the nearest name.
-async fn named<K>(cloud: &Remote, namespace: &str, name: &str) -> anyhow::Result<K>
+async fn get_named<K>(cloud: &Remote, namespace: &str, name: &str) -> anyhow::Result<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone

@@ -33,33 +33,33 @@ fn containers(spec: &PodSpec) -> impl Iterator<Item = &Container> {
         .chain(&spec.containers)
 }
 
-fn required(kind: &'static str, name: &str, optional: Option<bool>) -> Option<Reference> {
+fn reference(kind: &'static str, name: &str, optional: Option<bool>) -> Option<Reference> {
     (!name.is_empty() && optional != Some(true)).then(|| (kind, name.to_owned()))
 }
 
 fn of_volume(pod: &Pod, volume: &Volume) -> Vec<Reference> {
     let mut found = Vec::new();
     if let Some(source) = &volume.config_map {
-        found.extend(required(CONFIG_MAP, &source.name, source.optional));
+        found.extend(reference(CONFIG_MAP, &source.name, source.optional));
     }
     if let Some(source) = &volume.secret {
         let name = source.secret_name.as_deref().unwrap_or_default();
-        found.extend(required(SECRET, name, source.optional));
+        found.extend(reference(SECRET, name, source.optional));
     }
     if let Some(source) = &volume.persistent_volume_claim {
-        found.extend(required(CLAIM, &source.claim_name, None));
+        found.extend(reference(CLAIM, &source.claim_name, None));
     }
     if volume.ephemeral.is_some() {
         let name = format!("{}-{}", pod.name_any(), volume.name);
-        found.extend(required(CLAIM, &name, None));
+        found.extend(reference(CLAIM, &name, None));
     }
     let projected = volume.projected.iter();
     for source in projected.flat_map(|projected| projected.sources.iter().flatten()) {
         if let Some(source) = &source.config_map {
-            found.extend(required(CONFIG_MAP, &source.name, source.optional));
+            found.extend(reference(CONFIG_MAP, &source.name, source.optional));
         }
         if let Some(source) = &source.secret {
-            found.extend(required(SECRET, &source.name, source.optional));
+            found.extend(reference(SECRET, &source.name, source.optional));
         }
     }
     found
@@ -69,19 +69,19 @@ fn of_variables(container: &Container) -> Vec<Reference> {
     let mut found = Vec::new();
     for source in container.env_from.iter().flatten() {
         if let Some(source) = &source.config_map_ref {
-            found.extend(required(CONFIG_MAP, &source.name, source.optional));
+            found.extend(reference(CONFIG_MAP, &source.name, source.optional));
         }
         if let Some(source) = &source.secret_ref {
-            found.extend(required(SECRET, &source.name, source.optional));
+            found.extend(reference(SECRET, &source.name, source.optional));
         }
     }
     let variables = container.env.iter().flatten();
     for source in variables.filter_map(|variable| variable.value_from.as_ref()) {
         if let Some(source) = &source.config_map_key_ref {
-            found.extend(required(CONFIG_MAP, &source.name, source.optional));
+            found.extend(reference(CONFIG_MAP, &source.name, source.optional));
         }
         if let Some(source) = &source.secret_key_ref {
-            found.extend(required(SECRET, &source.name, source.optional));
+            found.extend(reference(SECRET, &source.name, source.optional));
         }
     }
     found

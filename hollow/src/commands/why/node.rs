@@ -57,7 +57,7 @@ impl NodeFacts {
     }
 
     /// Checks that the Node exists.
-    pub(super) fn registered(&self, now: Timestamp) -> Finding {
+    pub(super) fn registration(&self, now: Timestamp) -> Finding {
         let name = &self.name;
         match (&self.node, &self.session) {
             (Some(node), _) => {
@@ -79,7 +79,7 @@ impl NodeFacts {
     }
 
     /// Checks that the node is connected, with how long.
-    pub(super) fn connected(&self, now: Timestamp) -> Finding {
+    pub(super) fn connection(&self, now: Timestamp) -> Finding {
         match &self.session {
             Some(session) => Ok(format!(
                 "to this cloud for {} from {}",
@@ -194,8 +194,8 @@ impl NodeFacts {
 /// Returns the steps of a node.
 pub(super) fn chain(facts: &NodeFacts, now: Timestamp) -> Chain {
     let mut chain = Chain::default();
-    chain.step("registered", || facts.registered(now));
-    chain.step("connected", || facts.connected(now));
+    chain.step("registered", || facts.registration(now));
+    chain.step("connected", || facts.connection(now));
     chain.step("agent", || facts.only_agent(now));
     chain.step("ready", || facts.ready(now));
     chain.step("pods", || facts.open());

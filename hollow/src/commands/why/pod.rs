@@ -75,7 +75,7 @@ impl PodFacts {
         newest.message.clone()
     }
 
-    fn created(&self, now: Timestamp) -> Finding {
+    fn creation(&self, now: Timestamp) -> Finding {
         let created = self.pod.creation_timestamp();
         let mut text = created.map_or_else(String::new, |time| format!("{} ago", age(time.0, now)));
         if let Some(deleted) = &self.pod.metadata.deletion_timestamp {
@@ -84,7 +84,7 @@ impl PodFacts {
         Ok(text)
     }
 
-    fn scheduled(&self) -> Finding {
+    fn scheduling(&self) -> Finding {
         let spec = self.pod.spec.clone().unwrap_or_default();
         if let Some(node) = spec.node_name {
             return Ok(format!("to {node}"));
@@ -116,14 +116,14 @@ impl PodFacts {
     }
 
     fn node(&self, node: &NodeFacts, now: Timestamp) -> Finding {
-        node.registered(now)?;
-        let text = node.connected(now)?;
+        node.registration(now)?;
+        let text = node.connection(now)?;
         node.ready(now)?;
         Ok(format!("{} is Ready; connected {text}", node.name))
     }
 
     /// Checks that the node has the pod.
-    fn delivered(&self, node: &NodeFacts) -> Finding {
+    fn delivery(&self, node: &NodeFacts) -> Finding {
         if !node.is_edge() {
             return Ok("the kubelet reads it from the API server".to_owned());
         }
@@ -154,7 +154,7 @@ impl PodFacts {
     }
 
     /// Checks that the node has not refused or evicted the pod.
-    fn admitted(&self) -> Finding {
+    fn admission(&self) -> Finding {
         let status = self.status();
         match (self.phase().as_str(), status.reason) {
             ("Failed", Some(reason)) => missing(
@@ -219,7 +219,7 @@ impl PodFacts {
         Ok("no container waits for its image".to_owned())
     }
 
-    fn started(&self) -> Finding {
+    fn start(&self) -> Finding {
         if self.phase() == "Succeeded" {
             return Ok("all containers have ended with code 0".to_owned());
         }
@@ -307,7 +307,7 @@ impl PodFacts {
     }
 
     /// Checks that a deleted pod goes.
-    fn removed(&self, node: Option<&NodeFacts>) -> Finding {
+    fn removal(&self, node: Option<&NodeFacts>) -> Finding {
         let finalizers = self.pod.finalizers();
         if !finalizers.is_empty() {
             return missing(
@@ -329,30 +329,30 @@ impl PodFacts {
 pub(super) fn chain(facts: &PodFacts, now: Timestamp) -> Chain {
     let mut chain = Chain::default();
     let is_deleted = facts.pod.metadata.deletion_timestamp.is_some();
-    chain.step("created", || facts.created(now));
+    chain.step("created", || facts.creation(now));
     if !is_deleted || facts.node.is_some() {
-        chain.step("scheduled", || facts.scheduled());
+        chain.step("scheduled", || facts.scheduling());
     }
     // it is final, whatever the node does now
-    let is_refused = !is_deleted && facts.admitted().is_err();
+    let is_refused = !is_deleted && facts.admission().is_err();
     if is_refused {
-        chain.step("admitted", || facts.admitted());
+        chain.step("admitted", || facts.admission());
     }
     if let Some(node) = &facts.node {
         chain.step("node", || facts.node(node, now));
-        chain.step("delivered", || facts.delivered(node));
+        chain.step("delivered", || facts.delivery(node));
     }
     if is_deleted {
-        chain.step("removed", || facts.removed(facts.node.as_ref()));
+        chain.step("removed", || facts.removal(facts.node.as_ref()));
         return chain;
     }
     if !is_refused {
-        chain.step("admitted", || facts.admitted());
+        chain.step("admitted", || facts.admission());
     }
     chain.step("volumes", || facts.volumes());
     chain.step("network", || facts.network());
     chain.step("image", || facts.image());
-    chain.step("started", || facts.started());
+    chain.step("started", || facts.start());
     chain.step("ready", || facts.ready());
     chain
 }

@@ -20,7 +20,7 @@ fn decode<T: serde::de::DeserializeOwned>(value: Value) -> T {
 }
 
 /// Merges a change into a document, as `kubectl patch --type merge` does.
-fn patched(mut value: Value, change: Value) -> Value {
+fn merge_into(mut value: Value, change: Value) -> Value {
     fn merge(value: &mut Value, change: Value) {
         match (value, change) {
             (Value::Object(fields), Value::Object(changes)) => {
@@ -73,7 +73,7 @@ fn node() -> NodeFacts {
 
 fn changed_node(change: Value) -> NodeFacts {
     NodeFacts {
-        node: Some(decode(patched(node_object(), change))),
+        node: Some(decode(merge_into(node_object(), change))),
         ..node()
     }
 }
@@ -178,15 +178,15 @@ fn pod_object() -> Value {
     })
 }
 
-fn held() -> Value {
+fn acknowledged_sync() -> Value {
     json!({"metadata": {"name": "edge-1.u"}, "spec": {}, "status": {"objectResourceVersion": "12"}})
 }
 
 fn pod(change: Value) -> PodFacts {
     PodFacts {
-        pod: decode(patched(pod_object(), change)),
+        pod: decode(merge_into(pod_object(), change)),
         node: Some(node()),
-        sync: Some(decode(held())),
+        sync: Some(decode(acknowledged_sync())),
         events: Vec::new(),
         needs: Vec::new(),
     }
@@ -221,7 +221,7 @@ fn first_missing_step_of_a_pod_is_found() {
     let unscheduled = |change: Value| PodFacts {
         node: None,
         sync: None,
-        ..pod(patched(
+        ..pod(merge_into(
             json!({"spec": {"nodeName": null}, "status": {"conditions": []}}),
             change,
         ))
@@ -258,7 +258,7 @@ fn first_missing_step_of_a_pod_is_found() {
     let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "message": "containers not ready: [c]"}]}});
     let evicted = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "low on memory", "containerStatuses": null}});
     let deleted = json!({"metadata": {"deletionTimestamp": "2025-06-01T11:59:00Z"}});
-    let kept = patched(
+    let kept = merge_into(
         deleted.clone(),
         json!({"metadata": {"finalizers": ["example.com/keep"]}}),
     );
@@ -348,10 +348,10 @@ fn first_missing_step_of_a_device_is_found() {
     let model =
         json!({"metadata": {"name": "model"}, "spec": {"properties": [{"name": "target"}]}});
     let facts = |change: Value| DeviceFacts {
-        device: decode(patched(object.clone(), change)),
+        device: decode(merge_into(object.clone(), change)),
         model: Some(decode(model.clone())),
         node: Some(node()),
-        sync: Some(decode(held())),
+        sync: Some(decode(acknowledged_sync())),
         status: Some(decode(status(json!("online"), json!({"value": "25"})))),
     };
     let fine = || facts(json!({}));
