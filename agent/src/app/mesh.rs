@@ -178,7 +178,35 @@ fn use_dns(node: &mut edged::NodeConfig, server: Option<IpAddr>) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use testkit::{in_network_namespace, ip};
+
     use super::*;
+
+    #[test]
+    fn addresses_that_this_agent_has_not_recorded_stay() {
+        in_network_namespace(|| {
+            ip(&["link", "set", "lo", "up"]);
+            let add = "route add local 10.96.0.9 dev lo table local proto 77";
+            ip(&add.split(' ').collect::<Vec<_>>());
+            let has_route = || ip(&["route", "show", "table", "local"]).contains("10.96.0.9");
+            let directory = tempfile::tempdir().unwrap();
+            let database = directory.path().join("edgecore.db");
+            let text = format!("database: {{dataSource: {}}}", database.display());
+            let host = config::Host::detect();
+            let (config, _) = config::parse(Path::new("x"), &text, None, &host).unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .build()
+                .unwrap();
+            runtime.block_on(record_addresses(&config));
+            assert!(has_route());
+            let record = super::super::mesh_record(&config);
+            std::fs::write(&record, "").unwrap();
+            runtime.block_on(record_addresses(&config));
+            assert!(!has_route() && !record.exists());
+        });
+    }
 
     #[test]
     fn only_addresses_without_another_host_are_added_to_the_machine() {

@@ -450,10 +450,10 @@ async fn end_pods(
     let waiting = || format!("  waiting for the container runtime at {endpoint}");
     let finding = timeout(LIST_TIMEOUT, edged::find_pods(channel, only));
     let found = terminal.wait(out, waiting, finding).await;
-    let found = found.with_context(|| {
+    let Ok(found) = found else {
         let seconds = LIST_TIMEOUT.as_secs();
-        format!("the container runtime at {endpoint} does not answer within {seconds} s")
-    })??;
+        bail!("the container runtime at {endpoint} did not answer within {seconds} s");
+    };
     let (mut written, mut last) = (Ok(()), None);
     let report = |progress: EndProgress| {
         let line = describe_progress(progress);
@@ -466,7 +466,7 @@ async fn end_pods(
         }
         last = line;
     };
-    let ended = edged::end_pods(found, longest, report).await;
+    let ended = edged::end_pods(found?, longest, report).await;
     written?;
     Ok(ended?)
 }
