@@ -54,7 +54,7 @@ async fn another_clouds_token_is_named_as_such() {
         said.contains("the token belongs to another cloud"),
         "{said}"
     );
-    assert!(said.contains("get a new token from this cloud"), "{said}");
+    assert!(said.contains("use the token of this cloud"), "{said}");
 }
 
 #[tokio::test]
