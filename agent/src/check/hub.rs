@@ -88,8 +88,8 @@ pub(crate) async fn server(
         true => (
             "--cloud",
             match server.host.contains(':') {
-                true => format!("give it as --cloud '[{}]:PORT'", server.host),
-                false => format!("give it as --cloud {}:PORT", server.host),
+                true => format!("use --cloud '[{}]:PORT'", server.host),
+                false => format!("use --cloud {}:PORT", server.host),
             },
         ),
         false => (
@@ -110,5 +110,5 @@ pub(crate) async fn server(
             "open TCP port {port} of the cloud in firewalls; if CloudHub has another port (cloudsim up --ws-port), {other}"
         ),
     };
-    CheckResult::bad(format!("CloudHub is not reached at {server}: {why}"), cure)
+    CheckResult::bad(format!("cannot reach CloudHub at {server}: {why}"), cure)
 }

@@ -40,7 +40,7 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
     match timeout(SERVER_TIMEOUT, edgehub::check_tls(&hub, server, &ca)).await {
         Ok(Ok(())) => CheckResult::Passed(format!("the stream server answers at {server}")),
         Ok(Err(HubCheckError::Unreachable(_, error))) => CheckResult::bad(
-            format!("the stream server is not reached at {server}: {error}"),
+            format!("cannot reach the stream server at {server}: {error}"),
             cure,
         ),
         Ok(Err(error)) => CheckResult::bad(error.to_string(), cure),

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use futures::TryStreamExt;
 use objectstore::{Health, Inspection, Object, Seal, StoreError};
 use serde_json::{Value, json};
-use wire::text::count;
+use wire::text::{count, printable};
 
 use crate::{
     app,
@@ -158,10 +158,10 @@ async fn check(
         return Ok(code);
     }
     for fault in &health.faults {
-        writeln!(out, "fault: {fault}")?;
+        writeln!(out, "{}", printable(&format!("fault: {fault}")))?;
     }
     for (object, why) in &health.damaged {
-        writeln!(out, "damaged: {object}: {why}")?;
+        writeln!(out, "{}", printable(&format!("damaged: {object}: {why}")))?;
     }
     writeln!(out, "{}", summary(&health))?;
     Ok(code)

@@ -39,8 +39,8 @@ pub enum StartError {
     Damaged {
         /// The data directory.
         directory: PathBuf,
-        /// The store's error.
-        source: StoreError,
+        /// The store's error. Its own remedy, for stores that can be replaced, does not apply: it is not part of the text.
+        cause: StoreError,
     },
     /// The encryption keys cannot be used.
     #[error("--key-file cannot be used")]

@@ -348,9 +348,9 @@ async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLo
     };
     match SqliteStore::open_with(&database, options).await {
         Ok(store) => Ok((store, Some(lock))),
-        Err(source) if source.is_damaged_file() => Err(StartError::Damaged {
+        Err(cause) if cause.is_damaged_file() => Err(StartError::Damaged {
             directory: directory.clone(),
-            source,
+            cause,
         }),
         Err(error) => Err(error.into()),
     }

@@ -220,7 +220,7 @@ async fn open(to: &str, from: &Arc<str>, relays: &Relays) -> Result<Opened, Stri
     }
     let Some(peer) = relays.peer(to) else {
         return Err(format!(
-            "node {shown} is not connected to the relay; `cloudsim mesh` lists those that are"
+            "node {shown} is not connected to the relay; `cloudsim mesh` lists connected nodes"
         ));
     };
     let share = peer.stream_limit.admit(Arc::clone(from)).map_err(|full| match full {

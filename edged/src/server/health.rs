@@ -158,7 +158,7 @@ impl Check {
         });
         let unwritten = storage.write_error(deadline).await.map(|why| {
             format!(
-                "nothing can be stored, and nothing of the cloud is taken over until it can: {why}"
+                "cannot store objects; messages from the cloud are not accepted until the disk works again: {why}"
             )
         });
         let faults: Vec<String> = unread.into_iter().chain(unwritten).collect();
@@ -438,7 +438,7 @@ mod tests {
             !told.is_healthy
                 && told
                     .text
-                    .contains("[-]storage failed: nothing can be stored"),
+                    .contains("[-]storage failed: cannot store objects"),
             "{told:?}"
         );
         assert!(

@@ -88,7 +88,7 @@ pub struct Bad {
     /// Delay of each message, for example 300ms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub delay: Option<Period>,
-    /// Longest random delay in addition
+    /// Longest additional random delay
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub jitter: Option<Period>,
     /// Bandwidth limit, bytes per second, for example 64Ki

@@ -13,7 +13,7 @@ use objectstore::{
     StoreLock,
 };
 
-use wire::text::count;
+use wire::text::{count, printable};
 
 use super::print_line;
 use crate::cli::{DbCommand, DbPlace};
@@ -52,10 +52,10 @@ async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
     };
     require_keys(place, &health)?;
     for fault in &health.faults {
-        print_line(&format!("fault: {fault}"));
+        print_line(&printable(&format!("fault: {fault}")));
     }
     for (object, why) in &health.damaged {
-        print_line(&format!("damaged: {object}: {why}"));
+        print_line(&printable(&format!("damaged: {object}: {why}")));
     }
     let Health {
         faults,
@@ -131,7 +131,7 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     for lost in &lost {
-        print_line(&format!("lost: {}: {}", lost.key, lost.why));
+        print_line(&printable(&format!("lost: {}: {}", lost.key, lost.why)));
     }
     if is_torn {
         print_line("some pages are unreadable or invalid: more objects may be lost");
@@ -171,14 +171,14 @@ async fn repair(place: &DbPlace) -> anyhow::Result<ExitCode> {
 /// Prints the names that are closed because their records were lost.
 async fn closed_names(store: Arc<dyn Store>) -> anyhow::Result<()> {
     for name in NodeCertificates::new(store).lost_names().await? {
-        print_line(&match name.as_str() {
+        print_line(&printable(&match name.as_str() {
             UNKNOWN => "closed: every name without a record, since the names of lost records are unknown. Their certificates are not \
                         accepted, and no token yields one, until `cloudsim node reset NAME`, or `cloudsim node reset --lost` for all"
                 .to_owned(),
             name => format!(
                 "closed: {name}: the record of its certificates is lost; none is accepted until `cloudsim node reset {name}`"
             ),
-        });
+        }));
     }
     Ok(())
 }

@@ -64,8 +64,13 @@ pub(super) fn lines(up: &Up, reach: &Reach, api: &str, cloud: &Cloud, took: Dura
     lines.push(Line::Blank);
     lines.push(Line::Note(match &up.detached {
         Some(log) => format!(
-            "Runs in the background. Stop it with `{} down`; its log is {}",
+            "Runs in the background. Stop it with `{} down{}`; its log is {}",
             paste::program(),
+            cloud
+                .kubeconfig_entries()
+                .map_or_else(String::new, |entries| {
+                    format!(" {}", paste::access(entries))
+                }),
             log.display()
         ),
         None => "Stop it with Ctrl-C".to_owned(),

@@ -172,8 +172,12 @@ impl EnrollError {
             }
             Self::WrongTime { .. } | Self::Certificate { .. } => "compare `date` on both machines",
             Self::Refused {
-                status: 401 | 403, ..
-            } => NEW_TOKEN,
+                status: 401 | 403,
+                said,
+                ..
+            } if said.contains("get a new") => {
+                "get a new token with `cloudsim token` or `keadm gettoken`"
+            }
             other => match other.remedy() {
                 "" => "check the cloud's log",
                 remedy => remedy,

@@ -93,7 +93,7 @@ impl Rules {
             .map(|(rule, rest)| (rule, rest.to_owned()));
         let (rule, rest) = found.ok_or_else(|| {
             let why = format!(
-                "no rule with a rest source takes /{}/{}; `cloudsim rules` lists those that are there",
+                "no rule with a rest source takes /{}/{}; `cloudsim rules` lists all rules",
                 call.namespace,
                 wire::text::short(&call.path)
             );
@@ -291,7 +291,7 @@ fn not_sent(node: &str, error: SendError) -> CallError {
     match error {
         SendError::NoSession => {
             let why =
-                format!("node {node} is not connected; `cloudsim nodes` lists those that are");
+                format!("node {node} is not connected; `cloudsim nodes` lists connected nodes");
             CallError::new(StatusCode::BAD_GATEWAY, "NodeNotConnected", why)
         }
         SendError::Stuck => CallError::new(
