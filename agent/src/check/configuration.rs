@@ -49,7 +49,7 @@ fn judge(path: &str, warnings: &[Warning]) -> Finding {
     } else {
         CheckResult::Passed(format!("{path} is valid"))
     };
-    Finding { result, details }
+    Finding::with_details(result, details)
 }
 
 fn invalid(error: &config::Error) -> Finding {

@@ -3,6 +3,8 @@
 use super::{inputs::Inputs, report::CheckResult};
 use crate::status::StatusReport;
 
+/// The module whose errors tell why the cloud is not connected.
+const HUB: &str = "agent::edgehub";
 /// A longer time without a connection is reported as a warning, seconds.
 const MAX_SECONDS: u64 = 300;
 
@@ -29,6 +31,14 @@ fn judge(status: &StatusReport) -> CheckResult {
             wire::text::count(queued, "message")
         ),
     };
+    // the agent's own error names the cause, which these checks cannot see: the cloud may refuse this node alone
+    let latest = status.errors.iter().rev();
+    if let Some(error) = latest.clone().find(|error| error.target.starts_with(HUB)) {
+        return CheckResult::bad(
+            format!("{what}; latest error at {}: {}", error.time, error.text),
+            "follow the remedy in the error; pods continue to run, and the agent connects again by itself",
+        );
+    }
     if cloud.seconds < MAX_SECONDS {
         return CheckResult::Remark(what);
     }
@@ -42,6 +52,30 @@ fn judge(status: &StatusReport) -> CheckResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::recent::RecentLine;
+
+    #[test]
+    fn latest_error_of_the_connection_is_the_cause() {
+        let line = |target: &str, text: &str| RecentLine {
+            time: "12:00".to_owned(),
+            level: "WARN".to_owned(),
+            target: target.to_owned(),
+            text: text.to_owned(),
+            count: 1,
+        };
+        let mut status = StatusReport::default();
+        status.errors = vec![
+            line("agent::edgehub::dial", "connection refused"),
+            line("agent::edgehub::dial", "403: the certificate was revoked"),
+            line("agent::eventbus", "no broker"),
+        ];
+        let found = judge(&status);
+        assert!(matches!(found, CheckResult::Failed { .. }), "{found:?}");
+        let (what, _) = found.texts();
+        assert!(what.contains("403: the certificate was revoked"), "{what}");
+        status.cloud.connected = true;
+        assert!(matches!(judge(&status), CheckResult::Passed(_)));
+    }
 
     #[test]
     fn cloud_that_is_away_for_five_minutes_is_a_warning() {

@@ -97,6 +97,8 @@ pub(crate) struct Finding {
     pub(crate) result: CheckResult,
     /// The parts of it, one a line.
     pub(crate) details: Vec<String>,
+    /// The results of the parts that decide.
+    parts: Vec<CheckResult>,
 }
 
 impl From<CheckResult> for Finding {
@@ -104,11 +106,21 @@ impl From<CheckResult> for Finding {
         Self {
             result,
             details: Vec::new(),
+            parts: Vec::new(),
         }
     }
 }
 
 impl Finding {
+    /// Adds details to a result.
+    pub(crate) fn with_details(result: CheckResult, details: Vec<String>) -> Self {
+        Self {
+            result,
+            details,
+            parts: Vec::new(),
+        }
+    }
+
     /// Combines the results of several parts: the worst decide, and the others are details. Without parts, `none` is the result.
     pub(crate) fn combine(parts: Vec<CheckResult>, none: CheckResult) -> Self {
         let worst = parts.iter().map(CheckResult::severity).max();
@@ -124,7 +136,35 @@ impl Finding {
             [_] => Vec::new(),
             all => all.iter().map(|part| part.texts().0.to_owned()).collect(),
         };
-        Self { result, details }
+        let parts = parts.into_iter();
+        let mut parts: Vec<_> = parts
+            .filter(|part| Some(part.severity()) == worst)
+            .collect();
+        // one line is enough for what needs no remedy
+        if parts.len() == 1 || result.texts().1.is_none() {
+            parts.clear();
+        }
+        Self {
+            result,
+            details,
+            parts,
+        }
+    }
+
+    /// Returns what is printed: the results of all parts that decide, or the one result.
+    fn results(&self) -> &[CheckResult] {
+        match self.parts.as_slice() {
+            [] => std::slice::from_ref(&self.result),
+            parts => parts,
+        }
+    }
+
+    /// Adds these options to the cures, as [`CheckResult::name_paths`].
+    pub(crate) fn name_paths(&mut self, options: &str) {
+        self.result.name_paths(options);
+        for part in &mut self.parts {
+            part.name_paths(options);
+        }
     }
 }
 
@@ -295,10 +335,12 @@ impl fmt::Display for Report<'_> {
                 CheckResult::Failed { .. } => "ignored",
                 CheckResult::Skipped(_) | CheckResult::NotApplicable(_) => "skipped",
             };
-            let (what, cure) = finding.result.texts();
-            writeln!(f, "  {word:<8} {:<width$} {what}", check.name())?;
-            if let Some(cure) = cure {
-                writeln!(f, "  {:<8} {:<width$} → {cure}", "", "")?;
+            for result in finding.results() {
+                let (what, cure) = result.texts();
+                writeln!(f, "  {word:<8} {:<width$} {what}", check.name())?;
+                if let Some(cure) = cure {
+                    writeln!(f, "  {:<8} {:<width$} → {cure}", "", "")?;
+                }
             }
         }
         Ok(())
@@ -374,6 +416,19 @@ mod tests {
         let all = Finding::combine(parts, none());
         assert_eq!(all.result, bad("a; c; d", "x; y"));
         assert_eq!(all.details, ["a", "b", "c", "d"]);
+        let mut report = Report::new(&[]);
+        report.add(CheckName::Pods, all);
+        let text = report.to_string();
+        let printed: Vec<&str> = text.lines().map(str::trim).collect();
+        let expected = [
+            "FAILED   pods      a",
+            "→ x",
+            "FAILED   pods      c",
+            "→ x",
+            "FAILED   pods      d",
+            "→ y",
+        ];
+        assert_eq!(printed, expected);
     }
 
     #[test]

@@ -82,7 +82,7 @@ async fn run_unless_blocked(
     };
     let run = run_one(check, inputs);
     let mut finding = timeout(limit, run).await.unwrap_or_else(late);
-    finding.result.name_paths(&inputs.paths.options());
+    finding.name_paths(&inputs.paths.options());
     finding
 }
 

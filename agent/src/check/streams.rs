@@ -43,7 +43,10 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
             format!("cannot reach the stream server at {server}: {error}"),
             cure,
         ),
-        Ok(Err(error)) => CheckResult::bad(error.to_string(), cure),
+        Ok(Err(error)) => CheckResult::bad(
+            error.to_string(),
+            "correct what the checks clock and hub report; until then, logs, exec and port-forward do not work",
+        ),
         Err(_) => CheckResult::bad(
             format!(
                 "no answer of {server} within {} s",

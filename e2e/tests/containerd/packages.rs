@@ -51,7 +51,6 @@ fn pack(program: &str, formats: &str, directory: &Path) -> anyhow::Result<PathBu
     if !pages.exists() {
         run(Command::new(binary("examples/man")?).arg(&pages))?.success()?;
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("packaging/package.py");
     let mut pack = packer(&stripped)?;
     pack.args(["--name", program, "--version", VERSION, "--fast"]);
     pack.arg("--dynamic");

@@ -60,7 +60,7 @@ fn first_missing_step_of_an_object_is_named_until_it_is_mended() -> anyhow::Resu
         })
     };
     is_complete(&format!("node/{NODE}"))?;
-    says("pod/needy", &["MISSING  volumes", "ConfigMap settings"])?;
+    says("pod/needy", &["MISSING  objects", "ConfigMap settings"])?;
     says("pod/large", &["MISSING  scheduled", "Insufficient cpu"])?;
     says(
         "device/thermometer",

@@ -93,8 +93,13 @@ pub(super) async fn run(options: &Bundle, records: &Records) -> anyhow::Result<(
         })
         .collect();
     let name = format!("cloudsim-bundle-{name}-{}", now.strftime("%Y%m%dT%H%M%SZ"));
+    let remote = match Remote::of(&options.access).await {
+        // without a cloud there is nothing to report
+        Err(error) if clouds.is_empty() && options.log_file.is_empty() => return Err(error),
+        other => other,
+    };
     let mut archive = Archive::create(Target::of(options.output.as_deref(), &name), &name, now)?;
-    let redactor = match Remote::of(&options.access).await {
+    let redactor = match remote {
         Ok(cloud) => add_cloud(&mut archive, &cloud).await,
         Err(error) => {
             archive.fail("objects", Some(format!("{error:#}")));

@@ -16,6 +16,7 @@ use crds::{
     devices::{Device, DeviceModel, DeviceStatus},
     reliablesyncs::ObjectSync,
 };
+use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -26,6 +27,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Resource, ResourceExt, api::ListParams};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use self::{device::DeviceFacts, node::NodeFacts, pod::PodFacts, step::Chain};
 use super::{nearest, nodes, output, print, remote::Remote};
@@ -146,8 +148,23 @@ async fn node_facts(cloud: &Remote, name: &str) -> anyhow::Result<NodeFacts> {
         facts.others = names(&api).await?;
     }
     facts.node = node;
+    facts.fault = fault(cloud, name).await;
     facts.set_sessions(nodes::sessions(cloud).await?);
     Ok(facts)
+}
+
+/// Returns the fault of the cloud that keeps a node away. Only a cloud in standalone mode has faults.
+async fn fault(cloud: &Remote, node: &str) -> Option<String> {
+    let active: Value = cloud.ask(Method::GET, "faults", &()).await.ok()?;
+    let conditions = Some(&active["nodes"][node]).filter(|found| found.is_object());
+    let conditions = conditions.unwrap_or(&active["all"]).as_object()?;
+    ["link", "schedule"].into_iter().find_map(|name| {
+        let value = conditions.get(name).filter(|value| *value != "up")?;
+        Some(format!(
+            "{name}: {}",
+            value.as_str().unwrap_or("periods without a link")
+        ))
+    })
 }
 
 /// Returns the revision of an object that a node has acknowledged.

@@ -16,6 +16,11 @@ const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
 /// What to do on a node that does not connect.
 const CHECK: &str = "run `edge-agent check` on the node: it names what keeps it from connecting";
 
+/// What to do if a simulated node does not connect.
+const START: &str = "run `edge-agent check` on the node; one of `cloudsim up --nodes` or `hollow` returns when that program is started again";
+/// How the name of the simulated runtime begins.
+const SIMULATED: &str = "outrigger-sim";
+
 /// What is known of a node.
 #[derive(Debug, Default)]
 pub(super) struct NodeFacts {
@@ -29,6 +34,8 @@ pub(super) struct NodeFacts {
     pub(super) are_sessions_complete: bool,
     /// Its Lease, which its heartbeat renews.
     pub(super) lease: Option<Lease>,
+    /// The fault of this cloud that keeps the node away.
+    pub(super) fault: Option<String>,
     /// Names of other nodes.
     pub(super) others: Vec<String>,
 }
@@ -48,6 +55,12 @@ impl NodeFacts {
         self.node
             .as_ref()
             .is_none_or(|node| node.labels().contains_key(EDGE_LABEL))
+    }
+
+    fn is_simulated(&self) -> bool {
+        let status = self.node.as_ref().and_then(|node| node.status.as_ref());
+        let info = status.and_then(|status| status.node_info.as_ref());
+        info.is_some_and(|info| info.container_runtime_version.starts_with(SIMULATED))
     }
 
     fn condition(&self, kind: &str) -> Option<&NodeCondition> {
@@ -92,10 +105,17 @@ impl NodeFacts {
             None if !self.are_sessions_complete => {
                 Ok("unknown: not all replicas of the cloud answered".to_owned())
             }
-            None => missing(
-                format!("{} is not connected; {}", self.name, self.heartbeat(now)),
-                CHECK,
-            ),
+            None => {
+                let text = format!("{} is not connected; {}", self.name, self.heartbeat(now));
+                match &self.fault {
+                    Some(fault) => missing(
+                        format!("{text}; this cloud has a fault for it: {fault}"),
+                        format!("`cloudsim faults restore {}`", self.name),
+                    ),
+                    None if self.is_simulated() => missing(text, START),
+                    None => missing(text, CHECK),
+                }
+            }
         }
     }
 

@@ -136,7 +136,7 @@ impl PodFacts {
             "{queue} objects and messages wait to be sent to {}",
             node.name
         );
-        const WAIT: &str = "wait for some seconds; if it stays, look for failures of this node in the log of the cloud";
+        const WAIT: &str = "wait for some seconds; if it stays, run `edge-agent check` on the node (its disk may be full), and look for failures of this node in the log of the cloud";
         match held.map(|status| status.object_resource_version.unwrap_or_default()) {
             None => missing(format!("not sent to {}; {waiting}", node.name), WAIT),
             Some(revision) if revision.is_empty() || revision == "0" => missing(
@@ -168,7 +168,7 @@ impl PodFacts {
         }
     }
 
-    fn volumes(&self) -> Finding {
+    fn objects(&self) -> Finding {
         if let Some(need) = self.needs.first() {
             return missing(need, "create it; the pod starts by itself then");
         }
@@ -177,7 +177,7 @@ impl PodFacts {
                 message,
                 "correct the volume in the pod's spec, or what it names on the node",
             ),
-            _ => Ok("everything that its volumes name exists".to_owned()),
+            _ => Ok("the ConfigMaps, Secrets and volumes that it names exist".to_owned()),
         }
     }
 
@@ -349,7 +349,7 @@ pub(super) fn chain(facts: &PodFacts, now: Timestamp) -> Chain {
     if !is_refused {
         chain.step("admitted", || facts.admission());
     }
-    chain.step("volumes", || facts.volumes());
+    chain.step("objects", || facts.objects());
     chain.step("network", || facts.network());
     chain.step("image", || facts.image());
     chain.step("started", || facts.start());

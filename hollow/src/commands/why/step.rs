@@ -84,7 +84,8 @@ impl Chain {
             let word = match step.state {
                 StepState::Ok => "ok",
                 StepState::Missing => "MISSING",
-                StepState::Unknown => "-",
+                // they are named in one line
+                StepState::Unknown => continue,
             };
             let mut head = format!("  {word:<8} {:<NAME$} ", step.name);
             for line in wrap(&step.text, TEXT) {
@@ -98,6 +99,19 @@ impl Chain {
                     arrow = "  ";
                 }
             }
+        }
+        let after = self
+            .0
+            .iter()
+            .filter(|step| step.state == StepState::Unknown);
+        let after: Vec<_> = after.map(|step| step.name).collect();
+        if !after.is_empty() {
+            lines.push(format!(
+                "  {:<8} {:<NAME$} {}",
+                "-",
+                "after it",
+                after.join(", ")
+            ));
         }
         lines
     }
@@ -115,12 +129,13 @@ mod tests {
             missing("no node fits", "add a node that fits")
         });
         chain.step("node", || unreachable!());
+        chain.step("image", || unreachable!());
         let expected = [
             "pod/hello:",
             "  ok       created     3m ago",
             "  MISSING  scheduled   no node fits",
             "                       → add a node that fits",
-            "  -        node",
+            "  -        after it    node, image",
         ];
         assert_eq!(chain.lines("pod/hello"), expected);
         assert_eq!(chain.document("pod/hello")["missing"], "scheduled");

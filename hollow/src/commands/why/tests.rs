@@ -67,6 +67,7 @@ fn node() -> NodeFacts {
         lease: Some(decode(
             json!({"spec": {"renewTime": "2025-06-01T11:59:50.000000Z"}}),
         )),
+        fault: None,
         others: Vec::new(),
     }
 }
@@ -103,6 +104,11 @@ fn first_missing_step_of_a_node_is_found() {
         session: None,
         ..node()
     };
+    let cut = NodeFacts {
+        session: None,
+        fault: Some("link: cut".to_owned()),
+        ..node()
+    };
     let uncertain = NodeFacts {
         session: None,
         are_sessions_complete: false,
@@ -134,6 +140,11 @@ fn first_missing_step_of_a_node_is_found() {
         (unknown, Some("registered"), "did you mean edge-11?"),
         (unregistered, Some("registered"), "has not registered"),
         (away, Some("connected"), "last heartbeat 10s ago"),
+        (
+            cut,
+            Some("connected"),
+            "this cloud has a fault for it: link: cut",
+        ),
         (two, Some("agent"), "192.0.2.9:4712"),
         (
             ready("False", "runtime is down"),
@@ -282,10 +293,10 @@ fn first_missing_step_of_a_pod_is_found() {
         (away, Some("node"), "edge-1 is not connected"),
         (not_sent, Some("delivered"), "not sent to edge-1"),
         (unacknowledged, Some("delivered"), "has not acknowledged"),
-        (needs, Some("volumes"), "the ConfigMap c1"),
+        (needs, Some("objects"), "the ConfigMap c1"),
         (
             with_event(creating(), "FailedMount", "no such directory"),
-            Some("volumes"),
+            Some("objects"),
             "no such directory",
         ),
         (
