@@ -260,13 +260,6 @@ fn first_missing_step_of_a_pod_is_found() {
         needs: vec!["the ConfigMap c1 does not exist in default".to_owned()],
         ..pod(json!({}))
     };
-    let none = json!({});
-    let creating = || waiting(&json!({"waiting": {"reason": "ContainerCreating"}}), &none);
-    let image = json!({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}});
-    let crash = json!({"waiting": {"reason": "CrashLoopBackOff"}});
-    let ended = json!({"terminated": {"exitCode": 3, "reason": "Error"}});
-    let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
-    let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "message": "containers not ready: [c]"}]}});
     let evicted = json!({"status": {"phase": "Failed", "reason": "Evicted", "message": "low on memory", "containerStatuses": null}});
     let deleted = json!({"metadata": {"deletionTimestamp": "2025-06-01T11:59:00Z"}});
     let kept = merge_into(
@@ -274,12 +267,9 @@ fn first_missing_step_of_a_pod_is_found() {
         json!({"metadata": {"finalizers": ["example.com/keep"]}}),
     );
     let gates = json!({"spec": {"schedulingGates": [{"name": "example.com/wait"}]}});
-    let completed = json!({"status": {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}});
     for (facts, step, text) in [
-        (pod(json!({})), None, ""),
-        (pod(completed), None, ""),
         (
-            unscheduled(none.clone()),
+            unscheduled(json!({})),
             Some("scheduled"),
             "\"default-scheduler\" has not",
         ),
@@ -294,6 +284,26 @@ fn first_missing_step_of_a_pod_is_found() {
         (not_sent, Some("delivered"), "not sent to edge-1"),
         (unacknowledged, Some("delivered"), "has not acknowledged"),
         (needs, Some("objects"), "the ConfigMap c1"),
+        (pod(deleted), Some("removed"), "edge-1 has not confirmed"),
+        (pod(kept), Some("removed"), "example.com/keep"),
+    ] {
+        assert_missing(&pod::chain(&facts, now()), step, text);
+    }
+}
+
+#[test]
+fn first_missing_step_of_a_pod_on_its_node_is_found() {
+    let none = json!({});
+    let creating = || waiting(&json!({"waiting": {"reason": "ContainerCreating"}}), &none);
+    let image = json!({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}});
+    let crash = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    let ended = json!({"terminated": {"exitCode": 3, "reason": "Error"}});
+    let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+    let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "message": "containers not ready: [c]"}]}});
+    let completed = json!({"status": {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}});
+    for (facts, step, text) in [
+        (pod(json!({})), None, ""),
+        (pod(completed), None, ""),
         (
             with_event(creating(), "FailedMount", "no such directory"),
             Some("objects"),
@@ -332,8 +342,6 @@ fn first_missing_step_of_a_pod_is_found() {
             Some("ready"),
             "Readiness probe failed",
         ),
-        (pod(deleted), Some("removed"), "edge-1 has not confirmed"),
-        (pod(kept), Some("removed"), "example.com/keep"),
     ] {
         assert_missing(&pod::chain(&facts, now()), step, text);
     }
