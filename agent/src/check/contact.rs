@@ -63,12 +63,14 @@ mod tests {
             text: text.to_owned(),
             count: 1,
         };
-        let mut status = StatusReport::default();
-        status.errors = vec![
-            line("agent::edgehub::dial", "connection refused"),
-            line("agent::edgehub::dial", "403: the certificate was revoked"),
-            line("agent::eventbus", "no broker"),
-        ];
+        let mut status = StatusReport {
+            errors: vec![
+                line("agent::edgehub::dial", "connection refused"),
+                line("agent::edgehub::dial", "403: the certificate was revoked"),
+                line("agent::eventbus", "no broker"),
+            ],
+            ..StatusReport::default()
+        };
         let found = judge(&status);
         assert!(matches!(found, CheckResult::Failed { .. }), "{found:?}");
         let (what, _) = found.texts();
