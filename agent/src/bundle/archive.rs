@@ -10,6 +10,7 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use jiff::Timestamp;
+use wire::text::count;
 
 /// The mode of the archive and of its files.
 const MODE: u32 = 0o600;
@@ -79,10 +80,46 @@ impl Write for Output {
 
 /// An archive cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write the archive {path}; choose another path with --output, or free disk space")]
-pub struct ArchiveError {
-    path: String,
-    source: io::Error,
+pub enum ArchiveError {
+    /// A file of this name exists.
+    #[error("{0} exists; name another file with --output, or delete that one")]
+    Exists(String),
+    /// Any other error.
+    #[error(
+        "cannot write the archive {path}; choose another path with --output, or free disk space"
+    )]
+    Write {
+        /// The path, or what stands for it.
+        path: String,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+/// A complete archive.
+#[derive(Debug)]
+pub struct CompleteArchive {
+    /// Its path, unless it went to stdout.
+    pub path: Option<PathBuf>,
+    /// The number of its files.
+    pub files: usize,
+    /// The parts that failed, each with the reason.
+    pub errors: Vec<String>,
+}
+
+impl CompleteArchive {
+    /// Returns what is told of an archive in a file; nothing for one on stdout.
+    pub fn lines(&self) -> Vec<String> {
+        let Some(path) = &self.path else {
+            return Vec::new();
+        };
+        let mut lines = vec![format!("{}: {}", path.display(), count(self.files, "file"))];
+        lines.extend(self.errors.iter().map(|error| format!("  failed: {error}")));
+        lines.push(
+            "Secrets are replaced by ***; check the content before you send the file.".to_owned(),
+        );
+        lines
+    }
 }
 
 impl Archive {
@@ -99,9 +136,14 @@ impl Archive {
                     .create_new(true)
                     .mode(MODE)
                     .open(&path);
-                let file = created.map_err(|source| ArchiveError {
-                    path: path.display().to_string(),
-                    source,
+                let file = created.map_err(|source| match source.kind() {
+                    io::ErrorKind::AlreadyExists => {
+                        ArchiveError::Exists(path.display().to_string())
+                    }
+                    _ => ArchiveError::Write {
+                        path: path.display().to_string(),
+                        source,
+                    },
                 })?;
                 (Output::File(file), Some(path))
             }
@@ -145,14 +187,13 @@ impl Archive {
         Ok(())
     }
 
-    /// Adds the file of failed parts, and completes the archive. Returns its path, unless it went to stdout, the number of files, and
-    /// that of failed parts.
+    /// Adds the file of failed parts, and completes the archive.
     ///
     /// # Errors
     /// The archive cannot be written; an incomplete file is removed.
-    pub fn finish(mut self) -> Result<(Option<PathBuf>, usize, usize), ArchiveError> {
-        let errors = self.errors.len();
-        let text: String = self.errors.iter().map(|line| format!("{line}\n")).collect();
+    pub fn finish(mut self) -> Result<CompleteArchive, ArchiveError> {
+        let errors = std::mem::take(&mut self.errors);
+        let text: String = errors.iter().map(|line| format!("{line}\n")).collect();
         let path = self.path.clone();
         let written = self.write(ERRORS, text.as_bytes());
         let files = self.files;
@@ -165,14 +206,18 @@ impl Archive {
             }
         });
         match finished {
-            Ok(()) => Ok((path, files, errors)),
+            Ok(()) => Ok(CompleteArchive {
+                path,
+                files,
+                errors,
+            }),
             Err(source) => {
                 if let Some(path) = &path {
                     let _ = fs::remove_file(path);
                 }
                 let path =
                     path.map_or_else(|| "on stdout".to_owned(), |path| path.display().to_string());
-                Err(ArchiveError { path, source })
+                Err(ArchiveError::Write { path, source })
             }
         }
     }

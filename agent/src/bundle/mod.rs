@@ -19,14 +19,13 @@ mod parts;
 mod redact;
 mod time;
 
-use std::{io::Write, path::PathBuf, process::ExitCode};
+use std::{io::Write, process::ExitCode};
 
 use jiff::Timestamp;
-use wire::text::count;
 
 use self::parts::Sources;
 pub use self::{
-    archive::{Archive, Target},
+    archive::{Archive, CompleteArchive, Target},
     logs::{LogReader, read_log_file},
     objects::{mask_object, secret_values},
     redact::Redactor,
@@ -51,24 +50,15 @@ pub(crate) fn run(bundle: &Bundle, out: &mut impl Write) -> anyhow::Result<ExitC
     let written = runtime.block_on(write(bundle));
     // a disk that does not respond holds up its thread
     runtime.shutdown_background();
-    let (path, files, errors) = written?;
-    if let Some(path) = path {
-        let errors = match errors {
-            0 => String::new(),
-            some => format!("; {} failed, see errors.txt in it", count(some, "part")),
-        };
-        writeln!(out, "{}: {}{errors}", path.display(), count(files, "file"))?;
-        writeln!(
-            out,
-            "Secrets are replaced by ***; check the content before you send the file."
-        )?;
-        out.flush()?;
+    for line in written?.lines() {
+        writeln!(out, "{line}")?;
     }
+    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the path of the archive, the number of its files, and of the parts that failed.
-async fn write(bundle: &Bundle) -> anyhow::Result<(Option<PathBuf>, usize, usize)> {
+/// Writes the archive.
+async fn write(bundle: &Bundle) -> anyhow::Result<CompleteArchive> {
     let path = bundle.paths.config();
     let (config, failed) = settings(bundle, &path)?;
     let now = Timestamp::now();

@@ -145,7 +145,17 @@ async fn no_secret_of_the_node_is_in_the_archive_and_failed_parts_are_listed() {
             root: root.into(),
         },
     };
-    let (path, files, errors) = write(&bundle).await.unwrap();
+    let archive = write(&bundle).await.unwrap();
+    let said = archive.lines().join("\n");
+    assert!(
+        said.contains("  failed: status.json: no agent answers"),
+        "{said}"
+    );
+    let CompleteArchive {
+        path,
+        files,
+        errors,
+    } = archive;
     assert_eq!(path.as_deref(), Some(output.as_path()));
     assert_eq!(
         fs::metadata(&output).unwrap().permissions().mode() & 0o777,
@@ -179,7 +189,7 @@ async fn no_secret_of_the_node_is_in_the_archive_and_failed_parts_are_listed() {
         );
     }
     assert!(!content("/logs/0-agent.log").contains("old line"));
-    assert_eq!(content("/errors.txt").lines().count(), errors);
+    assert_eq!(content("/errors.txt").lines().count(), errors.len());
     for (name, text) in &found {
         for secret in &secrets {
             for form in [

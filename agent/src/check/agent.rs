@@ -11,7 +11,10 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> CheckResult {
         });
     }
     let database = app::database(inputs.config);
-    let what = format!("no agent uses {}", database.display());
+    let what = format!(
+        "the agent is not running: no process uses {}",
+        database.display()
+    );
     if inputs.paths.is_system_wide() && systemd::is_running() {
         return CheckResult::bad(
             what,

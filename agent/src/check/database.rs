@@ -11,6 +11,10 @@ use super::{
 };
 use crate::app;
 
+/// How the agent's health check of its database begins.
+const STORAGE: &str = "storage ";
+/// What to do if the agent cannot store objects.
+const SPACE: &str = "free space on the file system of the database, or repair the disk; the agent then continues by itself";
 /// The most faults that are named.
 const MAX_NAMED: usize = 3;
 
@@ -38,7 +42,12 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
             "run this command as root; a file that is no database is renamed by the agent at its next start",
         ),
     }];
-    // the agent would report errors of its own writes
+    // the agent reports errors of its own writes
+    if let Ok(status) = inputs.agent_status().await {
+        let failed = status.unhealthy.iter();
+        let failed = failed.filter(|check| check.starts_with(STORAGE));
+        parts.extend(failed.map(|check| CheckResult::bad(check, SPACE)));
+    }
     if inputs.agent().is_none() {
         parts.push(judge_write(
             &path,

@@ -66,6 +66,11 @@ pub(crate) async fn server(
             return CheckResult::Passed(format!("CloudHub answers at {server}"));
         }
         Ok(Ok(())) => return CheckResult::Remark(format!("a server listens at {server}")),
+        Ok(Err(error @ HubCheckError::WrongTime(_))) => {
+            let cure = "correct the clock of this machine if the check clock says so; otherwise restart the cloud, which renews its \
+                        certificate (`cloudsim faults restore` if it was started with a fault)";
+            return CheckResult::bad(error.to_string(), cure);
+        }
         Ok(Err(error @ (HubCheckError::OtherService(..) | HubCheckError::OtherServer(..)))) => {
             let cure = match is_joining {
                 true => {

@@ -134,7 +134,7 @@ async fn read(store: &Path, seal: Option<objectstore::Seal>) -> anyhow::Result<V
     let health = inspection.check().await?;
     if let Some(fault) = health.faults.first() {
         bail!(
-            "{} is damaged ({fault}); start the agent with the cloud connected first",
+            "{} is damaged ({fault}); start the agent while the cloud is reachable, so that it gets the objects again, then repeat the export",
             store.display()
         );
     }

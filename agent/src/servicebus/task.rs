@@ -129,7 +129,7 @@ async fn listen(
             message = messages.next(), if calls.len() < MAX_TASKS => message,
             Some(ended) = calls.join_next() => {
                 if let Err(failure) = ended {
-                    error!(error = &failure as &dyn std::error::Error, "call from the cloud failed");
+                    error!(error = &failure as &dyn std::error::Error, "failed to answer a call from the cloud to a local server");
                 }
                 continue;
             }

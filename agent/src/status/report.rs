@@ -36,6 +36,9 @@ pub(crate) struct StatusReport {
     pub(crate) resources: Resources,
     /// The latest warnings and errors of the log, the oldest first.
     pub(crate) errors: Vec<RecentLine>,
+    /// The health checks that fail, as `NAME failed: REASON`.
+    #[serde(default)]
+    pub(crate) unhealthy: Vec<String>,
     /// What could not be read.
     pub(crate) failed: Vec<String>,
 }

@@ -28,6 +28,8 @@ use crate::{
 
 /// How long a page of EdgeD may take: the container runtime may not answer.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The page of health, in the kubelet's form.
+const HEALTH_PAGE: &str = "/healthz";
 /// The largest page, bytes.
 const MAX_PAGE_BYTES: usize = 32 << 20;
 /// The queues whose entries wait for the cloud.
@@ -147,6 +149,7 @@ impl StatusSource {
             mappers,
             resources: sources.resources(),
             errors: recent::lines(),
+            unhealthy: sources.unhealthy().await,
             failed,
         }
     }
@@ -263,6 +266,14 @@ impl Sources {
         Ok(list.items)
     }
 
+    /// Returns the health checks that fail; none if EdgeD is disabled.
+    async fn unhealthy(&self) -> Vec<String> {
+        match self.page(HEALTH_PAGE).await {
+            Ok(page) => failed_checks(&page),
+            Err(_) => Vec::new(),
+        }
+    }
+
     /// Returns a page of EdgeD.
     async fn page(&self, path: &str) -> Result<Vec<u8>, String> {
         let Some(kubelet) = &self.kubelet else {
@@ -297,10 +308,18 @@ async fn request_page(kubelet: &LocalKubelet, node: &str, path: &str) -> Result<
             return Err(format!("{path} has more than {MAX_PAGE_BYTES} bytes"));
         }
     }
-    match status.is_success() {
+    // the page of health has a body when checks fail, too
+    match status.is_success() || path == HEALTH_PAGE {
         true => Ok(page),
         false => Err(format!("{path} answered {status}")),
     }
+}
+
+/// Returns the checks that failed, from the page of health.
+fn failed_checks(page: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(page);
+    let failed = text.lines().filter_map(|line| line.strip_prefix("[-]"));
+    failed.map(wire::text::printable).collect()
 }
 
 /// Returns the value of a line of a file of /proc, which is in KiB, in bytes.
@@ -308,4 +327,16 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let number: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(number << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_checks_are_those_with_a_minus() {
+        let page = b"[+]ping ok\n[-]storage failed: disk full\n[+]log ok\nhealthz check failed\n";
+        assert_eq!(failed_checks(page), ["storage failed: disk full"]);
+        assert!(failed_checks(b"ok").is_empty());
+    }
 }

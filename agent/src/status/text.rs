@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::report::{PodState, StatusReport};
+use crate::log::recent::RecentLine;
 
 /// The most pods, devices and errors that are printed; `-o json` has all of them.
 const MAX_PODS: usize = 20;
@@ -19,6 +20,9 @@ impl fmt::Display for StatusReport {
             self.node, self.version, self.process, self.started
         )?;
         self.write_cloud(f)?;
+        for check in &self.unhealthy {
+            writeln!(f, "Unhealthy  {check}")?;
+        }
         self.write_resources(f)?;
         self.write_pods(f)?;
         self.write_devices(f)?;
@@ -94,9 +98,13 @@ impl StatusReport {
         for pod in pods.iter().take(MAX_PODS) {
             let name = format!("{}/{}", pod.namespace, pod.name);
             let ready = format!("{}/{}", pod.ready, pod.containers);
+            let restarts = match pod.restarts {
+                1 => "1 restart".to_owned(),
+                some => format!("{some} restarts"),
+            };
             let line = format!(
-                "  {name:<40} {ready:>5}  {:<18} {:>3} restarts  {}",
-                pod.state, pod.restarts, pod.message
+                "  {name:<40} {ready:>5}  {:<18} {}  {}",
+                pod.state, restarts, pod.message
             );
             writeln!(f, "{}", line.trim_end())?;
         }
@@ -124,7 +132,7 @@ impl StatusReport {
             };
             writeln!(
                 f,
-                "  {:<40} {} over {}{mapper}",
+                "  {:<40} model {} over {}{mapper}",
                 device.name, device.model, device.protocol
             )?;
         }
@@ -136,12 +144,21 @@ impl StatusReport {
             return writeln!(f, "Errors     none");
         }
         writeln!(f, "Errors     the latest of the log, the newest first:")?;
-        for line in self.errors.iter().rev().take(MAX_ERRORS) {
+        // one that alternates with others is printed once
+        let mut latest: Vec<(&RecentLine, u64)> = Vec::new();
+        for line in self.errors.iter().rev() {
+            let same = |(other, _): &&mut (&RecentLine, u64)| other.text == line.text;
+            match latest.iter_mut().find(same) {
+                Some((_, count)) => *count += line.count,
+                None => latest.push((line, line.count)),
+            }
+        }
+        for (line, count) in latest.into_iter().take(MAX_ERRORS) {
             let mut text: String = line.text.chars().take(MAX_LETTERS).collect();
             if text.len() < line.text.len() {
                 text.push('…');
             }
-            let times = match line.count {
+            let times = match count {
                 1 => String::new(),
                 count => format!(" ({count} times)"),
             };

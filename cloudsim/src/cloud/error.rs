@@ -59,7 +59,7 @@ pub enum StartError {
     Pki(#[from] PkiError),
     /// Several ports are in use.
     #[error(
-        "{} ports are in use: {}; stop the programs that use them, or choose others with these options (0 picks a free port)",
+        "{} ports are in use: {}; stop the programs that use them (`cloudsim status` lists clouds, `ss -ltnp` all programs), or choose others with these options (0 picks a free port)",
         .0.len(), list(.0)
     )]
     Ports(Vec<BusyPort>),

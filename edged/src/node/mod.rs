@@ -254,7 +254,7 @@ impl Reporter<'_> {
                 let status = self.description.status(&NodeStatus::default(), health, now);
                 let node = self.description.node(status.clone());
                 let made = self.api.create(&PostParams::default(), &node).await?;
-                tracing::info!(node = name, "node registered");
+                tracing::info!(node = name, "Node object created; it is sent to the cloud");
                 // An API may drop the status of a created object.
                 let stored = made.status.clone().unwrap_or_default();
                 let complete = !status::differs(&stored, &status);

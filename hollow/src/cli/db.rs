@@ -6,8 +6,7 @@ use clap::{Args, Subcommand};
 
 const CHECK_NOTES: &str = "Exit code: 0 no fault, 1 faults found.";
 
-const REPAIR_NOTES: &str =
-    "The command prints the lost objects. The damaged file stays beside the new one.";
+const REPAIR_NOTES: &str = "The command prints the lost objects. The damaged file stays in the same directory, under a new name that the command prints.";
 
 const NEW_KEY_NOTES: &str = "\
 The next start encrypts all data with the new key. After that, you can remove the older keys.";

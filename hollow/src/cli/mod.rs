@@ -239,7 +239,10 @@ pub enum Command {
         access: Access,
         /// The object: pod/NAME, node/NAME or device/NAME
         #[arg(value_name = "KIND/NAME")]
-        object: ExplainedObject,
+        object: String,
+        /// The name, if it is not given with the kind
+        #[arg(value_name = "NAME", hide = true)]
+        name: Option<String>,
         /// Namespace of a pod or device [default: that of the context, or `default`]
         #[arg(short, long, value_name = "NAME")]
         namespace: Option<String>,
@@ -366,7 +369,7 @@ Kubeconfig:
 current context.
 
 Controllers:
-  Names are those of kube-controller-manager, and `scheduler`. An empty list leaves the work to the real ones.
+  Names are those of kube-controller-manager, and `scheduler`. With an empty list, none of them runs here.
 
 Router:
   Paths are /NODE/NAMESPACE/PATH. The router speaks HTTP on the loopback interface. With another --address it speaks HTTPS and \
@@ -476,7 +479,7 @@ pub struct Up {
     #[arg(long, value_name = "NAME", value_parser = subdomain, requires = "stream_port", requires = "cluster", help_heading = headings::KUBELETS)]
     pub stream_service: Option<String>,
 
-    /// Type of that address, for example InternalIP [default: the first that the API server prefers]
+    /// Type of the address of --stream-service, for example InternalIP [default: the API server's first choice]
     #[arg(long, value_name = "TYPE", value_parser = ["Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS"],
         hide_possible_values = true, requires = "stream_service", help_heading = headings::KUBELETS)]
     pub stream_address_type: Option<String>,

@@ -1,6 +1,6 @@
 //! The command line of `cloudsim why`.
 
-use std::str::FromStr;
+use anyhow::bail;
 
 /// The kinds that are explained, with the words that kubectl accepts for them.
 const KINDS: [(ExplainedKind, &[&str]); 3] = [
@@ -40,22 +40,29 @@ pub struct ExplainedObject {
     pub name: String,
 }
 
-impl FromStr for ExplainedObject {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const FORMS: &str = "pod/NAME, node/NAME or device/NAME";
-        let (kind, name) = text.split_once('/').ok_or(FORMS)?;
+impl ExplainedObject {
+    /// Parses `KIND/NAME`, or `KIND` and `NAME`.
+    ///
+    /// # Errors
+    /// The kind is another one, or the name is empty or has a namespace.
+    pub fn of(object: &str, name: Option<&str>) -> anyhow::Result<Self> {
+        const FORMS: &str = "write pod/NAME, node/NAME or device/NAME";
+        let (kind, name) = match (object.split_once('/'), name) {
+            (Some(parts), None) => parts,
+            (None, Some(name)) => (object, name),
+            (Some(_), Some(name)) => bail!("{name:?} is one name too many; {FORMS}"),
+            (None, None) => bail!("{object:?} has no kind; {FORMS}"),
+        };
         // as kubectl prints it, the resource may have its group: device.devices.kubeedge.io
         let resource = kind.split('.').next().unwrap_or(kind).to_lowercase();
         let found = KINDS
             .iter()
             .find(|(_, words)| words.contains(&resource.as_str()));
-        let &(kind, _) = found.ok_or(FORMS)?;
+        let Some(&(kind, _)) = found else {
+            bail!("objects of kind {kind:?} cannot be explained; {FORMS}");
+        };
         if name.is_empty() || name.contains('/') {
-            return Err(format!(
-                "{FORMS}; the namespace of a pod or device is that of --namespace"
-            ));
+            bail!("{name:?} is not a name; {FORMS}, and the namespace with --namespace");
         }
         Ok(Self {
             kind,
@@ -70,25 +77,34 @@ mod tests {
 
     #[test]
     fn objects_are_named_as_kubectl_prints_them() {
-        for (text, expected) in [
-            ("pod/hello", Ok((ExplainedKind::Pod, "hello"))),
-            ("po/hello", Ok((ExplainedKind::Pod, "hello"))),
-            ("Nodes/edge-1", Ok((ExplainedKind::Node, "edge-1"))),
+        for (object, name, expected) in [
+            ("pod/hello", None, Ok((ExplainedKind::Pod, "hello"))),
+            ("po/hello", None, Ok((ExplainedKind::Pod, "hello"))),
+            ("pod", Some("hello"), Ok((ExplainedKind::Pod, "hello"))),
+            ("Nodes/edge-1", None, Ok((ExplainedKind::Node, "edge-1"))),
             (
                 "device.devices.kubeedge.io/thermometer",
+                None,
                 Ok((ExplainedKind::Device, "thermometer")),
             ),
-            ("hello", Err("pod/NAME, node/NAME or device/NAME")),
-            ("service/hello", Err("pod/NAME, node/NAME or device/NAME")),
-            ("pod/", Err("--namespace")),
-            ("pod/default/hello", Err("--namespace")),
+            ("hello", None, Err("\"hello\" has no kind")),
+            (
+                "deployment/web",
+                None,
+                Err("\"deployment\" cannot be explained"),
+            ),
+            ("pod/a", Some("b"), Err("one name too many")),
+            ("pod/", None, Err("--namespace")),
+            ("pod/default/hello", None, Err("--namespace")),
         ] {
-            match (text.parse::<ExplainedObject>(), expected) {
-                (Ok(object), Ok((kind, name))) => {
-                    assert_eq!((object.kind, object.name.as_str()), (kind, name), "{text}");
+            match (ExplainedObject::of(object, name), expected) {
+                (Ok(found), Ok((kind, name))) => {
+                    assert_eq!((found.kind, found.name.as_str()), (kind, name), "{object}");
                 }
-                (Err(error), Err(part)) => assert!(error.contains(part), "{text}: {error}"),
-                other => panic!("{text}: {other:?}"),
+                (Err(error), Err(part)) => {
+                    assert!(error.to_string().contains(part), "{object}: {error}");
+                }
+                other => panic!("{object}: {other:?}"),
             }
         }
     }

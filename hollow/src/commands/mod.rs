@@ -55,7 +55,7 @@ use self::{
     running::Records,
 };
 use crate::{
-    cli::{Access, Cli, Command},
+    cli::{Access, Cli, Command, ExplainedObject},
     fleet::Fleet,
     nearest,
 };
@@ -149,9 +149,11 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Why {
             access,
             object,
+            name,
             namespace,
             output,
         } => {
+            let object = ExplainedObject::of(&object, name.as_deref())?;
             return on_cloud(access, async |cloud| {
                 why::run(cloud, &object, namespace.as_deref(), output).await
             })

@@ -209,7 +209,7 @@ impl Expected {
         }
         ensure!(
             !expected.environment.is_empty() && !expected.files.is_empty(),
-            "the pod uses no ConfigMap and no Secret"
+            "the pod uses no ConfigMap and no Secret; use one as variables and another one as a volume, as in examples/"
         );
         Ok(expected)
     }

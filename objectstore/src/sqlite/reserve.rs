@@ -94,7 +94,7 @@ impl Reserve {
             return false;
         }
         if self.is_released {
-            info!(reserve = %self.path.display(), bytes = self.bytes, "reserve of the store restored");
+            info!(reserve = %self.path.display(), bytes = self.bytes, "disk has space again; reserve file for a full disk restored");
         }
         self.is_released = false;
         true

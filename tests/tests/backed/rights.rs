@@ -4,7 +4,11 @@
 use std::{collections::BTreeSet, fs, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use cloudsim::{RequiredRules, Right, pki::TokenRequest};
+use cloudsim::{
+    RequiredRules, Right,
+    pki::TokenRequest,
+    streams::{ClientCa, KubeletOptions},
+};
 use futures::StreamExt;
 use k8s_openapi::{
     api::{
@@ -314,6 +318,13 @@ async fn each_rule_is_for_a_call_that_is_made() {
         .unwrap();
     let mut options = world.options().clone();
     options.names.push("cloud.example".to_owned());
+    // and the kubelets of all nodes for the cluster's API server
+    options.kubelets = Some(KubeletOptions {
+        port: 0,
+        client_ca: ClientCa::Cluster,
+        client_names: Vec::new(),
+        service: None,
+    });
     cloudsim::Cloud::start(options)
         .await
         .unwrap()

@@ -101,7 +101,7 @@ fn describe(busy: &[(&Port, io::Error)], is_node: bool) -> (String, String) {
     (
         format!("cannot listen on {}", what.join(", nor on ")),
         format!(
-            "`ss -ltnp` lists the programs that do; stop them, or choose other ports with {}",
+            "stop the programs that use these ports (`ss -ltnp` lists them), or choose other ports with {}",
             changes.join(" and ")
         ),
     )

@@ -25,6 +25,11 @@ pub(crate) enum HubCheckError {
     /// Nothing answers.
     #[error("{0}: {1}")]
     Unreachable(HostPort, #[source] io::Error),
+    /// The server's certificate is not valid now.
+    #[error(
+        "the certificate of the server at {0} has expired or is not valid yet, by the clock of this machine"
+    )]
+    WrongTime(HostPort),
     /// The server does not speak TLS, or belongs to another cloud.
     #[error("the server at {0} has no certificate of this cloud: {1}")]
     OtherServer(HostPort, #[source] io::Error),
@@ -95,8 +100,21 @@ async fn connect(
     match TlsConnector::from(Arc::new(tls)).connect(name, tcp).await {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if is_refusal(&error) => Ok(None),
+        Err(error) if is_about_time(&error) => Err(HubCheckError::WrongTime(server.clone())),
         Err(error) => Err(HubCheckError::OtherServer(server.clone(), error)),
     }
+}
+
+/// Reports whether a certificate is refused because of its dates.
+fn is_about_time(error: &io::Error) -> bool {
+    use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(
+        inner,
+        Some(rustls::Error::InvalidCertificate(
+            Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. }
+        ))
+    )
 }
 
 /// Reports whether the server ended the handshake because no certificate was presented.

@@ -80,7 +80,7 @@ impl Proxy {
         let routes = match Routes::open() {
             Ok(routes) => Some(routes),
             Err(errno) => {
-                warn!(error = %errno, "cannot access the kernel's routes");
+                warn!(error = %errno, "cannot access the kernel's routes; Service addresses are not reachable on this node");
                 None
             }
         };

@@ -33,7 +33,7 @@ use crate::controllers::requeue::{
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// An API call failed.
-    #[error("the API refused the write")]
+    #[error("the API server refused to write the object")]
     Api(#[from] kube::Error),
     /// The object is invalid.
     #[error("{0}")]

@@ -12,7 +12,6 @@ use limits::read_regular_file;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use wire::text::count;
 
 use super::{
     choice::matching,
@@ -111,18 +110,8 @@ pub(super) async fn run(options: &Bundle, records: &Records) -> anyhow::Result<(
     });
     archive.add("versions.json", document(&versions, &redactor));
     add_processes(&mut archive, options, &clouds, &redactor);
-    let (path, files, errors) = archive.finish()?;
-    if let Some(path) = path {
-        let errors = match errors {
-            0 => String::new(),
-            some => format!("; {} failed, see errors.txt in it", count(some, "part")),
-        };
-        print_line(&format!(
-            "{}: {}{errors}",
-            path.display(),
-            count(files, "file")
-        ));
-        print_line("Secrets are replaced by ***; check the content before you send the file.");
+    for line in archive.finish()?.lines() {
+        print_line(&line);
     }
     Ok(())
 }

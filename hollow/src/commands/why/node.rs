@@ -206,7 +206,7 @@ impl NodeFacts {
         Ok(match &self.session {
             None => "unknown without a session".to_owned(),
             Some(session) if session.queue == 0 => "nothing waits to be sent".to_owned(),
-            Some(session) => format!("{} objects and messages wait to be sent", session.queue),
+            Some(session) => format!("{} to be sent", wire::text::count(session.queue, "message")),
         })
     }
 }

@@ -133,10 +133,12 @@ impl PodFacts {
             .map(|sync| sync.status.clone().unwrap_or_default());
         let queue = node.session.as_ref().map_or(0, |session| session.queue);
         let waiting = format!(
-            "{queue} objects and messages wait to be sent to {}",
+            "{} in the queue to {}",
+            wire::text::count(queue, "message"),
             node.name
         );
-        const WAIT: &str = "wait for some seconds; if it stays, run `edge-agent check` on the node (its disk may be full), and look for failures of this node in the log of the cloud";
+        const WAIT: &str = "wait for some seconds; if it stays, run `edge-agent check` on the node (its disk may be full), and look for failures of \
+             this node in the log of the cloud";
         match held.map(|status| status.object_resource_version.unwrap_or_default()) {
             None => missing(format!("not sent to {}; {waiting}", node.name), WAIT),
             Some(revision) if revision.is_empty() || revision == "0" => missing(
