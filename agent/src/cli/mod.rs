@@ -239,9 +239,9 @@ pub enum Db {
     /// Export the database in EdgeCore's format; the agent must be stopped
     #[command(after_help = EXPORT_NOTES)]
     Export {
-        /// Configuration file that names both databases
-        #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
-        config: PathBuf,
+        /// The installation, whose configuration names both databases
+        #[command(flatten)]
+        paths: InstallPaths,
         /// Output file [default: database.dataSource of the configuration]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
@@ -282,9 +282,9 @@ impl Output {
 /// Which database.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct DbFile {
-    /// Configuration file that names the database and its key file
-    #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
-    pub config: PathBuf,
+    /// The installation, whose configuration names the database and its key file
+    #[command(flatten)]
+    pub paths: InstallPaths,
     /// Another database file, such as a damaged one that was renamed
     #[arg(value_name = "DATABASE")]
     pub database: Option<PathBuf>,
@@ -293,13 +293,8 @@ pub struct DbFile {
 impl DbFile {
     /// Returns the configuration's path: its own if one was given, else the one before the subcommand.
     pub fn or(&self, before: &std::path::Path) -> Self {
-        let own = if self.config == *config::DEFAULT_PATH {
-            before
-        } else {
-            &self.config
-        };
         Self {
-            config: own.to_owned(),
+            paths: self.paths.or(before),
             database: self.database.clone(),
         }
     }
@@ -318,21 +313,14 @@ impl Db {
                 show_secrets: *show_secrets,
             },
             Self::Export {
-                config,
+                paths,
                 output,
                 overwrite,
-            } => {
-                let own = if *config == *config::DEFAULT_PATH {
-                    before
-                } else {
-                    config
-                };
-                Self::Export {
-                    config: own.to_owned(),
-                    output: output.clone(),
-                    overwrite: *overwrite,
-                }
-            }
+            } => Self::Export {
+                paths: paths.or(before),
+                output: output.clone(),
+                overwrite: *overwrite,
+            },
             Self::NewKey { file } => Self::NewKey { file: file.clone() },
         }
     }

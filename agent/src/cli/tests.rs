@@ -56,6 +56,10 @@ fn the_configuration_may_stand_before_a_subcommand_and_behind_it() {
         ("edge-agent db check --config /a", "/a"),
         ("edge-agent --config /b db check --config /a", "/a"),
         ("edge-agent db check", config::DEFAULT_PATH),
+        (
+            "edge-agent db check --root /r",
+            "/r/etc/kubeedge/config/edgecore.yaml",
+        ),
     ] {
         let cli = cli(line).unwrap();
         let Some(Command::Db(db)) = &cli.command else {
@@ -64,7 +68,7 @@ fn the_configuration_may_stand_before_a_subcommand_and_behind_it() {
         let Db::Check { file, .. } = db.or(&cli.config) else {
             panic!("{line}")
         };
-        assert_eq!(file.config, PathBuf::from(config), "{line}");
+        assert_eq!(file.paths.config(), PathBuf::from(config), "{line}");
     }
 }
 

@@ -39,10 +39,10 @@ pub(crate) fn run(command: &Db, out: &mut impl Write) -> anyhow::Result<ExitCode
                 dump(&mut open(file).await?, *show_secrets, out).await
             }
             Db::Export {
-                config,
+                paths,
                 output,
                 overwrite,
-            } => export::run(config, output.as_deref(), *overwrite, out).await,
+            } => export::run(&paths.config(), output.as_deref(), *overwrite, out).await,
             Db::NewKey { file } => {
                 let is_new = !file.exists();
                 Seal::add_key(file)?;
@@ -75,7 +75,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 async fn open(file: &DbFile) -> anyhow::Result<Inspection> {
-    let config = config::load_paths(&file.config);
+    let config = config::load_paths(&file.paths.config());
     let (path, seal) = match (&file.database, config) {
         (Some(path), Ok(config)) => (path.clone(), app::seal(&config)?),
         // a file from another machine is read without its configuration
@@ -104,7 +104,7 @@ fn check_file(file: &DbFile, path: &Path) -> anyhow::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(
             "there is no database {shown}, which belongs to {}: the agent has not run with this configuration; name another one with \
              --config",
-            file.config.display()
+            file.paths.config().display()
         ),
         Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
             Err(error).with_context(|| format!("cannot read {shown}"))

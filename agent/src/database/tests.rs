@@ -6,6 +6,7 @@ use linux_keyutils::{KeyRing, KeyRingIdentifier};
 use objectstore::{Expect, Key, Resource, SqliteOptions, SqliteStore, Store, Write as Put};
 
 use super::*;
+use crate::cli::InstallPaths;
 
 struct Node {
     directory: tempfile::TempDir,
@@ -61,7 +62,7 @@ impl Node {
 
     fn file(&self) -> DbFile {
         DbFile {
-            config: self.at("edgecore.yaml"),
+            paths: paths(self.at("edgecore.yaml")),
             database: None,
         }
     }
@@ -203,7 +204,7 @@ fn a_check_reports_every_fault() {
     fs::write(node.at("half.db"), &bytes[..bytes.len() / 2]).unwrap();
     let half = DbFile {
         database: Some(node.at("half.db")),
-        config: node.at("none.yaml"),
+        paths: paths(node.at("none.yaml")),
     };
     let (code, told) = run_command(Db::Check {
         file: half.clone(),
@@ -220,7 +221,7 @@ fn a_check_reports_every_fault() {
     assert_eq!(code, ExitCode::FAILURE, "{said_half}");
     assert!(said_half.starts_with("fault: "), "{said_half}");
     let none = DbFile {
-        config: node.at("none.yaml"),
+        paths: paths(node.at("none.yaml")),
         database: None,
     };
     assert!(
@@ -252,7 +253,7 @@ fn a_file_that_is_missing_or_no_database_is_reported_as_such() {
     );
     fs::write(node.at("unused.yaml"), unused).unwrap();
     let file = |config: &str, database: Option<&str>| DbFile {
-        config: node.at(config),
+        paths: paths(node.at(config)),
         database: database.map(|name| node.at(name)),
     };
     for (file, expected) in [
@@ -340,7 +341,7 @@ fn a_new_key_is_first_and_the_old_one_still_decrypts() {
 
     // without its key, or with another one, it cannot be told whether the object is damaged
     let elsewhere = DbFile {
-        config: node.at("none.yaml"),
+        paths: paths(node.at("none.yaml")),
         database: Some(node.at("outrigger.db")),
     };
     fs::write(node.at("keys"), Seal::new_key().unwrap()).unwrap();
@@ -464,10 +465,17 @@ fn a_closed_pipe_is_no_error() {
     );
 }
 
+fn paths(config: PathBuf) -> InstallPaths {
+    InstallPaths {
+        config: Some(config),
+        root: "/".into(),
+    }
+}
+
 fn export(node: &Node, output: &str, overwrite: bool) -> Result<String, String> {
     let output = Some(node.at(output));
     let command = Db::Export {
-        config: node.at("edgecore.yaml"),
+        paths: paths(node.at("edgecore.yaml")),
         output,
         overwrite,
     };

@@ -29,7 +29,7 @@ fn tokens_that_do_not_fit_end_the_agent_with_the_cause() -> anyhow::Result<()> {
         (
             &strange,
             vec![
-                "the token belongs to another cloud",
+                "is another one than that of the token",
                 "use the token of this cloud",
             ],
         ),

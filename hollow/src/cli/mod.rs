@@ -117,13 +117,16 @@ impl Cli {
         format!("cloudsim {}", *VERSION)
     }
 
-    /// Returns the log filter: the one that was given, or else the command's default.
-    pub fn log_filter(&self) -> &str {
+    /// Returns the log filter: the one that was given, or else the command's default. `kube_client` logs only if the filter names it.
+    pub fn log_filter(&self) -> String {
         // `kube_client` logs each failed request before its caller does, and cannot know whether it matters.
         let quiet = matches!(self.command, Command::Demo { .. } | Command::Run(_));
-        self.log_filter
-            .as_deref()
-            .unwrap_or(if quiet { "off" } else { "warn,kube_client=off" })
+        match self.log_filter.as_deref() {
+            Some(given) if given.contains("kube_client") => given.to_owned(),
+            Some(given) => format!("{given},kube_client=off"),
+            None if quiet => "off".to_owned(),
+            None => "warn,kube_client=off".to_owned(),
+        }
     }
 }
 

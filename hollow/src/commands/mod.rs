@@ -73,7 +73,7 @@ pub fn run(cli: Cli) -> ExitCode {
 }
 
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
-    let throttle = log::init(cli.log_filter(), cli.log_format)
+    let throttle = log::init(&cli.log_filter(), cli.log_format)
         .context("invalid log filter; write LEVEL or MODULE=LEVEL")?;
     if cli.log_format == LogFormat::Json {
         set_hook(Box::new(|panic| {

@@ -51,7 +51,7 @@ async fn another_clouds_token_is_named_as_such() {
     let (world, other) = (World::new(0).await, World::new(0).await);
     let said = gives_up(&world, other.cloud().token().to_owned()).await;
     assert!(
-        said.contains("the token belongs to another cloud"),
+        said.contains("is another one than that of the token"),
         "{said}"
     );
     assert!(said.contains("use the token of this cloud"), "{said}");

@@ -63,7 +63,7 @@ pub enum EnrollError {
     },
     /// The server's CA does not match the token, or did not sign the server's certificate.
     #[error(
-        "the token belongs to another cloud than the one at {url}: {why}; {}",
+        "the cloud at {url} is another one than that of the token or of this node's CA: {why}; {}",
         OTHER_CLOUD
     )]
     WrongCloud {
@@ -149,7 +149,9 @@ impl EnrollError {
                 format!("cannot reach {url}: {}", with_causes(&**source))
             }
             Self::WrongCloud { url, why } => {
-                format!("the token belongs to another cloud than the one at {url}: {why}")
+                format!(
+                    "the cloud at {url} is another one than that of the token or of this node's CA: {why}"
+                )
             }
             Self::OtherName { url, host, names } => {
                 format!("the certificate of the cloud at {url} is not for {host} but for {names}")
