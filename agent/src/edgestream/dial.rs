@@ -72,6 +72,8 @@ impl DialError {
     pub(super) fn cause(&self) -> Cause {
         match self {
             Self::Files(_) | Self::Connect(..) | Self::Timeout(..) => Cause::Network,
+            // as EdgeHub does: a certificate that was revoked stays so
+            Self::Refused(_, StatusCode::FORBIDDEN, _) => Cause::Refused,
             Self::Tls(..) | Self::Certificate(..) | Self::Upgrade(..) | Self::Refused(..) => {
                 Cause::Cloud
             }
@@ -211,4 +213,23 @@ async fn first_line(response: Response<Incoming>) -> String {
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();
     let text = String::from_utf8_lossy(&body);
     printable_short(text.lines().next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_that_is_refused_asks_less_often() {
+        let refused =
+            |status| DialError::Refused("cloud".to_owned(), status, String::new()).cause();
+        assert_eq!(refused(StatusCode::FORBIDDEN), Cause::Refused);
+        // of a cloud with too many connections, or that restarts
+        for status in [
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::SERVICE_UNAVAILABLE,
+        ] {
+            assert_eq!(refused(status), Cause::Cloud, "{status}");
+        }
+    }
 }
