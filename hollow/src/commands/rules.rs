@@ -112,13 +112,13 @@ fn row(rule: &Rule) -> Row {
             end(&rule.spec.target, &rule.spec.target_resource),
             status.success_messages.unwrap_or_default().to_string(),
             status.fail_messages.unwrap_or_default().to_string(),
-            shortened(error),
+            short_text(error),
         ],
     }
 }
 
 /// Returns at most [`ERROR`] characters of an error, with a mark if there are more.
-fn shortened(error: &str) -> String {
+fn short_text(error: &str) -> String {
     let mut text: String = error.chars().take(ERROR).collect();
     if text.len() < error.len() {
         text.push('…');
