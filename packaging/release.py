@@ -76,7 +76,6 @@ def write_chart(output, version):
     """Packs the chart. Helm's archive contains the time of packing; this one does not."""
     run("helm", "lint", "--quiet", "charts/cloudsim")
     chart = ROOT / "charts" / "cloudsim"
-    ignored = {".helmignore", "tests"} if not (chart / ".helmignore").exists() else {".helmignore"}
     unpacked = output / "chart"
     run("helm", "package", chart, "--version", version, "--app-version", version, "--destination", unpacked)
     archive = next(unpacked.glob("*.tgz"))
@@ -85,7 +84,7 @@ def write_chart(output, version):
         packed = subprocess.Popen(["gzip", "--best", "--no-name"], stdin=subprocess.PIPE, stdout=file)
         with tarfile.open(fileobj=packed.stdin, mode="w|", format=tarfile.USTAR_FORMAT) as tar:
             for path in sorted((unpacked / "cloudsim").rglob("*")):
-                if path.is_file() and path.name not in ignored:
+                if path.is_file():
                     info = tarfile.TarInfo(str(path.relative_to(unpacked)))
                     info.size, info.mode = path.stat().st_size, 0o644
                     with open(path, "rb") as content:
