@@ -108,7 +108,7 @@ pub struct CompleteArchive {
 }
 
 impl CompleteArchive {
-    /// Returns what is told of an archive in a file; nothing for one on stdout.
+    /// Returns the lines that report an archive in a file; there are none for one on stdout.
     pub fn lines(&self) -> Vec<String> {
         let Some(path) = &self.path else {
             return Vec::new();

@@ -72,7 +72,7 @@ pub struct Bundle {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Begin of the logs: a duration before now or a time
+    /// Start of the logs: a duration before now or a time
     #[arg(long, value_name = "WHEN", default_value = "24h", value_parser = values::time)]
     pub since: Timestamp,
 

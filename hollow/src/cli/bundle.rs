@@ -19,7 +19,7 @@ pub struct Bundle {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Begin of the logs and events: a duration before now or a time
+    /// Start of the logs and events: a duration before now or a time
     #[arg(long, value_name = "WHEN", default_value = "24h", value_parser = values::time)]
     pub since: Timestamp,
 

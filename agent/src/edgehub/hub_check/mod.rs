@@ -14,7 +14,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{Config, dial::tcp, enroll};
-use crate::config::HostPort;
+use crate::{config::HostPort, tls::CertificateFault};
 
 /// The bytes of an answer that are read: the status.
 const MAX_STATUS_LINE: usize = 256;
@@ -100,21 +100,13 @@ async fn connect(
     match TlsConnector::from(Arc::new(tls)).connect(name, tcp).await {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if is_refusal(&error) => Ok(None),
-        Err(error) if is_about_time(&error) => Err(HubCheckError::WrongTime(server.clone())),
-        Err(error) => Err(HubCheckError::OtherServer(server.clone(), error)),
+        Err(error) => Err(match CertificateFault::find(&error) {
+            Some(CertificateFault::ServerExpired | CertificateFault::ServerNotYetValid) => {
+                HubCheckError::WrongTime(server.clone())
+            }
+            _ => HubCheckError::OtherServer(server.clone(), error),
+        }),
     }
-}
-
-/// Reports whether a certificate is refused because of its dates.
-fn is_about_time(error: &io::Error) -> bool {
-    use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-    matches!(
-        inner,
-        Some(rustls::Error::InvalidCertificate(
-            Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. }
-        ))
-    )
 }
 
 /// Reports whether the server ended the handshake because no certificate was presented.

@@ -1,7 +1,7 @@
 //! The steps of a device: its model, its node, its mapper's reports, its desired values. Pure.
 
 use crds::{
-    devices::{Device, DeviceModel, DeviceStatus},
+    devices::{Device, DeviceModel, DeviceStatus, DeviceStatusStatus},
     reliablesyncs::ObjectSync,
 };
 use jiff::Timestamp;
@@ -29,6 +29,12 @@ pub(super) struct DeviceFacts {
 }
 
 impl DeviceFacts {
+    /// Returns what was reported of the device.
+    fn report(&self) -> DeviceStatusStatus {
+        let status = self.status.as_ref();
+        status.and_then(|it| it.status.clone()).unwrap_or_default()
+    }
+
     fn protocol(&self) -> String {
         let protocol = self.device.spec.protocol.clone().unwrap_or_default();
         protocol.protocol_name.unwrap_or_default()
@@ -96,11 +102,7 @@ impl DeviceFacts {
 
     fn mapper(&self, now: Timestamp) -> Finding {
         let protocol = self.protocol();
-        let status = self
-            .status
-            .as_ref()
-            .and_then(|status| status.status.clone())
-            .unwrap_or_default();
+        let status = self.report();
         let has_reported = status.twins.iter().any(|twin| twin.reported.is_some());
         let online = status.last_online_time.clone().unwrap_or_default();
         let since = online
@@ -125,11 +127,7 @@ impl DeviceFacts {
     }
 
     fn desired_values(&self) -> Finding {
-        let status = self
-            .status
-            .as_ref()
-            .and_then(|status| status.status.clone())
-            .unwrap_or_default();
+        let status = self.report();
         for property in &self.device.spec.properties {
             let Some(desired) = property.desired.as_ref().filter(|it| !it.value.is_empty()) else {
                 continue;

@@ -88,13 +88,7 @@ async fn pod_facts(cloud: &Remote, namespace: &str, name: &str) -> anyhow::Resul
         .limit(MAX_EVENTS);
     let events = events.list(&of_pod).await;
     let events = events.context("cannot list the pod's events")?.items;
-    let (node, sync) = match node.filter(|node| !node.is_empty()) {
-        None => (None, None),
-        Some(node) => (
-            Some(node_facts(cloud, &node).await?),
-            sync(cloud, namespace, &node, &uid).await?,
-        ),
-    };
+    let (node, sync) = node_and_sync(cloud, namespace, node, &uid).await?;
     let needs = needs::missing(&cloud.client, &pod).await?;
     Ok(PodFacts {
         pod,
@@ -116,14 +110,8 @@ async fn device_facts(cloud: &Remote, namespace: &str, name: &str) -> anyhow::Re
         _ => None,
     };
     let node = device.spec.node_name.clone();
-    let (node, sync) = match node.filter(|node| !node.is_empty()) {
-        None => (None, None),
-        Some(node) => {
-            let uid = device.uid().unwrap_or_default();
-            let synced = sync(cloud, namespace, &node, &uid).await?;
-            (Some(node_facts(cloud, &node).await?), synced)
-        }
-    };
+    let uid = device.uid().unwrap_or_default();
+    let (node, sync) = node_and_sync(cloud, namespace, node, &uid).await?;
     let statuses = Api::<DeviceStatus>::namespaced(client.clone(), namespace);
     let status = statuses.get_opt(name).await?;
     Ok(DeviceFacts {
@@ -167,16 +155,20 @@ async fn fault(cloud: &Remote, node: &str) -> Option<String> {
     })
 }
 
-/// Returns the revision of an object that a node has acknowledged.
-async fn sync(
+/// Returns the node that an object names, if any, and the revision of the object that it has acknowledged.
+async fn node_and_sync(
     cloud: &Remote,
     namespace: &str,
-    node: &str,
+    node: Option<String>,
     uid: &str,
-) -> anyhow::Result<Option<ObjectSync>> {
+) -> anyhow::Result<(Option<NodeFacts>, Option<ObjectSync>)> {
+    let Some(node) = node.filter(|node| !node.is_empty()) else {
+        return Ok((None, None));
+    };
     let syncs = Api::<ObjectSync>::namespaced(cloud.client.clone(), namespace);
     let found = syncs.get_opt(&format!("{node}.{uid}")).await;
-    found.context("cannot read what the node has acknowledged")
+    let sync = found.context("cannot read what the node has acknowledged")?;
+    Ok((Some(node_facts(cloud, &node).await?), sync))
 }
 
 /// Returns the object.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustls::{
-    DigitallySignedStruct, Error, SignatureScheme,
+    ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{
         CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature,
@@ -29,8 +29,18 @@ pub(super) struct DeferredVerifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
+/// Returns the TLS configuration of a client without a certificate, and the verifier that keeps what the server presents.
+pub(super) fn client_config() -> (ClientConfig, Arc<DeferredVerifier>) {
+    let deferred = DeferredVerifier::new();
+    let config = ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(deferred.clone())
+        .with_no_client_auth();
+    (config, deferred)
+}
+
 impl DeferredVerifier {
-    pub(super) fn new() -> Arc<Self> {
+    fn new() -> Arc<Self> {
         let algorithms = CryptoProvider::get_default().map_or_else(
             || ring::default_provider().signature_verification_algorithms,
             |provider| provider.signature_verification_algorithms,

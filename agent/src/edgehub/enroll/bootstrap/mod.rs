@@ -87,11 +87,7 @@ pub(super) async fn fetch_ca(
     token: &Token,
 ) -> Result<Vec<u8>, EnrollError> {
     let target = Endpoint::new(config, server, CA_PATH)?;
-    let deferred = deferred::DeferredVerifier::new();
-    let tls = ClientConfig::builder()
-        .dangerous()
-        .with_custom_certificate_verifier(deferred.clone())
-        .with_no_client_auth();
+    let (tls, deferred) = deferred::client_config();
     let ca = exchange(&target, tls, Request::get(CA_PATH), Bytes::new()).await?;
     let wrong = |why: String| EnrollError::WrongCloud {
         url: target.url.clone(),
@@ -310,11 +306,7 @@ pub(super) async fn request_time(
     ca: &[u8],
 ) -> Result<ServerAnswer, EnrollError> {
     let target = Endpoint::new(config, server, CA_PATH)?;
-    let deferred = deferred::DeferredVerifier::new();
-    let tls = ClientConfig::builder()
-        .dangerous()
-        .with_custom_certificate_verifier(deferred.clone())
-        .with_no_client_auth();
+    let (tls, deferred) = deferred::client_config();
     let tcp = tcp::connect(server, &config.proxy)
         .await
         .map_err(|error| target.connection_error(error))?;
