@@ -39,16 +39,19 @@ fn without_proxy(
         config.cluster_url.port_u16().unwrap_or(443),
     );
     let host = host.trim_start_matches('[').trim_end_matches(']');
+    // as kube finds it: the kubeconfig's proxy-url, or else these variables
+    let of_environment = ["HTTPS_PROXY", "https_proxy"]
+        .into_iter()
+        .find_map(|name| variable(name).filter(|text| !text.is_empty()));
+    if of_environment.and_then(|text| text.parse().ok()).as_ref() != Some(&url) {
+        bail!(
+            "the kubeconfig has the proxy-url {} for this cluster; cloudsim connects to API servers directly: remove proxy-url, or run \
+             cloudsim where {host} is reachable",
+            url.host().unwrap_or_default()
+        );
+    }
     let proxy = Proxy::from_environment(&variable).context("cannot use the proxy")?;
     match proxy.address_for(host, port) {
-        // the file names one for this cluster
-        None if variable("HTTPS_PROXY").is_none() && variable("https_proxy").is_none() => {
-            let address = url.host().unwrap_or_default();
-            bail!(
-                "the kubeconfig has the proxy-url {address} for this cluster; cloudsim connects to API servers directly: remove proxy-url, \
-                 or run cloudsim where {host} is reachable"
-            )
-        }
         None => Ok(config),
         Some(address) => bail!(
             "{host} would be reached through the proxy {address} of HTTPS_PROXY; cloudsim connects to API servers directly: add {host} to \
@@ -89,9 +92,12 @@ mod tests {
             ready("https://192.0.2.1:6443", Some(URL), &excepted),
             Ok(true)
         );
+        // the file's own proxy is not the one that NO_PROXY is about
+        let other = [("HTTPS_PROXY", "http://other:3128"), excepted[1]];
         for (variables, part) in [
             (&set[..], "add 192.0.2.1 to NO_PROXY"),
             (&[], "remove proxy-url"),
+            (&other, "remove proxy-url"),
         ] {
             let refused = ready("https://192.0.2.1:6443", Some(URL), variables).unwrap_err();
             assert!(refused.contains(part), "{refused}");
