@@ -56,7 +56,7 @@ use tracing::warn;
 use crate::{
     config::Config,
     devicetwin::DeviceTwin,
-    edgehub::{self, NodeStatus, Proxy, Traffic},
+    edgehub::{self, Proxy, Traffic},
     edgemesh::EdgeMesh,
     eventbus::Bus,
     file::missing_directory,
@@ -436,14 +436,13 @@ impl App {
     }
 }
 
-/// Asks the cloud, with the join token, whether it would issue a certificate for the node's name: it knows no such node, or the node was
-/// reset or deleted there.
+/// Asks the cloud, with the join token and with this node's certificate, whether the node must join again: it was reset or deleted there, or
+/// this is another cloud.
 ///
 /// # Errors
 /// The cloud is not reached, or refuses the token.
-pub async fn is_name_free(config: &Config) -> Result<bool, Error> {
-    let (status, _) = edgehub::probe(&hub_config(config)?).await?;
-    Ok(matches!(status, NodeStatus::Unknown | NodeStatus::Free))
+pub async fn must_rejoin(config: &Config) -> Result<bool, Error> {
+    Ok(edgehub::must_rejoin(&hub_config(config)?).await?)
 }
 
 /// Checks that this node has a certificate, or a token to get one. Nothing is created.

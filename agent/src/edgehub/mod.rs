@@ -40,7 +40,8 @@ pub(crate) use self::{
     dial::quic::check_quic,
     dial::tcp::connect as connect_tcp,
     enroll::{
-        NodeStatus, ServerAnswer, check_identity, enroll_with_token as enroll, probe, request_time,
+        NodeStatus, ServerAnswer, check_identity, enroll_with_token as enroll, must_rejoin, probe,
+        request_time,
     },
     hub_check::{HubCheckError, check_hub, check_tls},
     redial::{Cause, Redial},

@@ -15,7 +15,7 @@ use super::{Error, Fleet, HollowNode, identity};
 
 /// How often nodes without a connection are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// How often a node without a connection asks a cloud elsewhere whether its name is free.
+/// How often a node without a connection asks a cloud elsewhere whether its certificate is valid.
 const QUERY_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Fleet {
@@ -87,12 +87,13 @@ async fn token_when_freed(
         }
         let Some(token) = token().await else { continue };
         config.edge_hub.token = Some(Secret::new(token.clone()));
-        match agent::app::is_name_free(&config).await {
-            Ok(true) => return token,
-            Ok(false) => {}
+        match agent::app::must_rejoin(&config).await {
+            // the agent may have connected meanwhile
+            Ok(true) if !is_connected(link) => return token,
+            Ok(_) => {}
             Err(error) => debug!(
                 error = &error as &dyn std::error::Error,
-                "failed to query the node's name"
+                "failed to query the node's certificate"
             ),
         }
     }

@@ -288,11 +288,36 @@ pub(crate) async fn probe(config: &Config) -> Result<(NodeStatus, Vec<u8>), Enro
     for server in &config.http_servers {
         match bootstrap::fetch_ca(config, server, &token).await {
             Ok(ca) => {
-                return Ok((
-                    bootstrap::query_node(config, server, &ca, &token).await?,
-                    ca,
-                ));
+                let proof = Credential::Token {
+                    ca: &ca,
+                    token: &token,
+                };
+                return Ok((bootstrap::query_node(config, server, &proof).await?, ca));
             }
+            Err(error) if error.is_retryable() => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+/// Reports whether this node must join again: the cloud would issue a certificate for its name, and refuses the one in its files. The node
+/// was reset or deleted, or this is another cloud. The name of a node that has its certificate and no connection yet is free, too.
+pub(crate) async fn must_rejoin(config: &Config) -> Result<bool, EnrollError> {
+    let (status, ca) = probe(config).await?;
+    let is_free = matches!(status, NodeStatus::Unknown | NodeStatus::Free);
+    let Some(own) = files::load(config)?.filter(|_| is_free) else {
+        return Ok(false);
+    };
+    if own.ca() != ca {
+        return Ok(true);
+    }
+    let tls = own.client_config()?;
+    let mut last = EnrollError::Url(String::new());
+    for server in &config.http_servers {
+        match bootstrap::query_node(config, server, &Credential::Certificate(&tls)).await {
+            Ok(_) => return Ok(false),
+            Err(EnrollError::Refused { status: 401, .. }) => return Ok(true),
             Err(error) if error.is_retryable() => last = error,
             Err(error) => return Err(error),
         }

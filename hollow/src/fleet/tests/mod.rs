@@ -275,6 +275,35 @@ async fn deleted_and_reset_nodes_return_without_a_restart_of_the_process() {
     }
 }
 
+/// Until a node first connects, its name is free for a token. It must not enrol again meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn node_that_has_not_connected_yet_keeps_its_certificate_until_it_is_revoked() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let directory = tempfile::tempdir().unwrap();
+    let cloud = Cloud::start(cloudsim::Options::default().any_ports())
+        .await
+        .unwrap();
+    let unreachable_hub = Endpoints {
+        websocket: "127.0.0.1:9".to_owned(),
+        ..cloud.addresses().into()
+    };
+    let options = Options::new(1, directory.path());
+    let fleet = Fleet::start(unreachable_hub, cloud.token(), &options)
+        .await
+        .unwrap();
+    let node = &fleet.nodes()[0];
+    eventually("a certificate", async || {
+        identity::exists(node.directory()).then_some(()).ok_or(())
+    })
+    .await;
+    let must_rejoin = async || agent::app::must_rejoin(node.config()).await.unwrap();
+    assert!(!must_rejoin().await);
+    assert!(cloud.reset_node("edge-1").await.unwrap());
+    assert!(must_rejoin().await);
+    fleet.stop().await;
+    cloud.stop().await.unwrap();
+}
+
 /// A node that gives up is named with its reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn node_that_stops_before_it_is_ready_is_reported_with_its_reason() {

@@ -172,22 +172,15 @@ fn names_of(certificate: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Queries the node of this name. CloudCore answers anybody, cloudsim only with a token.
+/// Queries the node of this name. CloudCore answers anybody, cloudsim only with a token or the node's certificate.
 pub(super) async fn query_node(
     config: &Config,
     server: &HostPort,
-    ca: &[u8],
-    token: &Token,
+    proof: &Credential<'_>,
 ) -> Result<NodeStatus, EnrollError> {
     let path = format!("/node/{}", config.node_name);
     let target = Endpoint::new(config, server, &path)?;
-    let tls = ClientConfig::builder()
-        .with_webpki_verifier(verifier(ca)?)
-        .with_no_client_auth();
-    let request = Request::get(&path).header(
-        http::header::AUTHORIZATION,
-        format!("Bearer {}", token.jwt()),
-    );
+    let (tls, request) = proof.authenticate(Request::get(&path))?;
     match exchange(&target, tls, request, Bytes::new()).await {
         Ok(said) if said == NODE_IS_CONNECTED.as_bytes() => Ok(NodeStatus::Connected),
         Ok(said) if said == NODE_NAME_IS_TAKEN.as_bytes() => Ok(NodeStatus::Taken),
@@ -198,12 +191,31 @@ pub(super) async fn query_node(
     }
 }
 
-/// How this node is authenticated when it requests a certificate.
+/// How this node is authenticated at the HTTPS server.
 pub(super) enum Credential<'a> {
     /// By the join token; the server is verified with this CA.
     Token { ca: &'a [u8], token: &'a Token },
-    /// By the certificate that is to be replaced.
+    /// By its certificate.
     Certificate(&'a ClientConfig),
+}
+
+impl Credential<'_> {
+    /// Returns the TLS configuration, and the request with the token if there is one.
+    fn authenticate(
+        &self,
+        request: http::request::Builder,
+    ) -> Result<(ClientConfig, http::request::Builder), EnrollError> {
+        match self {
+            Self::Token { ca, token } => {
+                let tls = ClientConfig::builder()
+                    .with_webpki_verifier(verifier(ca)?)
+                    .with_no_client_auth();
+                let bearer = format!("Bearer {}", token.jwt());
+                Ok((tls, request.header(http::header::AUTHORIZATION, bearer)))
+            }
+            Self::Certificate(tls) => Ok(((*tls).clone(), request)),
+        }
+    }
 }
 
 /// Requests this node's certificate, DER, with `csr`.
@@ -215,21 +227,7 @@ pub(super) async fn fetch_certificate(
 ) -> Result<Vec<u8>, EnrollError> {
     let target = Endpoint::new(config, server, EDGE_CERT_PATH)?;
     let request = Request::get(EDGE_CERT_PATH).header(NODE_NAME_HEADER, &config.node_name);
-    let (tls, request) = match proof {
-        Credential::Token { ca, token } => {
-            let tls = ClientConfig::builder()
-                .with_webpki_verifier(verifier(ca)?)
-                .with_no_client_auth();
-            (
-                tls,
-                request.header(
-                    http::header::AUTHORIZATION,
-                    format!("Bearer {}", token.jwt()),
-                ),
-            )
-        }
-        Credential::Certificate(tls) => ((*tls).clone(), request),
-    };
+    let (tls, request) = proof.authenticate(request)?;
     exchange(&target, tls, request, Bytes::copy_from_slice(csr)).await
 }
 
