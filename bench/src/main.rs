@@ -10,6 +10,7 @@ mod fleet;
 mod memory;
 mod mesh;
 mod processes;
+mod protocol;
 mod quiet;
 mod reconnect_storm;
 mod rules;
@@ -40,7 +41,7 @@ type Bench = (
     fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>,
 );
 
-const BENCHES: [Bench; 17] = [
+const BENCHES: [Bench; 18] = [
     // This comes first, while no memory that others have freed can be reused.
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
@@ -55,6 +56,7 @@ const BENCHES: [Bench; 17] = [
     ("dns", || Box::pin(dns::questions())),
     ("mesh", || Box::pin(mesh::services())),
     ("rules", || Box::pin(rules::rules())),
+    ("protocol", || Box::pin(protocol::codec())),
     ("processes", || Box::pin(processes::start())),
     ("containerd", || Box::pin(containerd::pods())),
     ("containerd.idle", || Box::pin(containerd::idle())),

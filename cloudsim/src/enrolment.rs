@@ -20,7 +20,7 @@ use kubeapi::{
 use tracing::{debug, info, warn};
 use wire::enroll::{
     CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_IS_CONNECTED, NODE_NAME_HEADER,
-    NODE_NAME_IS_FREE, NODE_NAME_IS_TAKEN, TokenScope, Usage, identity_of, is_node_name,
+    NODE_NAME_IS_FREE, NODE_NAME_IS_TAKEN, NODE_PATH, TokenScope, Usage, identity_of, is_node_name,
     verify_bearer,
 };
 
@@ -105,7 +105,7 @@ impl Enrolment {
         match path {
             CA_PATH => Ok(self.trust.authority().cert_der().to_vec()),
             EDGE_CERT_PATH => self.sign(parts, body).await,
-            _ => match path.strip_prefix("/node/") {
+            _ => match path.strip_prefix(NODE_PATH) {
                 Some(name) if is_node_name(name) => self.node(parts, name).await,
                 _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
             },

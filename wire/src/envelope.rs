@@ -23,6 +23,7 @@ pub struct Message {
 
 /// Ids, time and revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Header {
     /// A random UUID; acknowledgements and answers name it.
     #[serde(default, deserialize_with = "or_null")]

@@ -2,9 +2,16 @@
 //!
 //! Source: CloudHub's message dispatcher.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::{Group, Message, Operation, ResourceType, Source};
+
+/// The time after which the cloud sends an unacknowledged message again, with the same id. Only one message waits for each node.
+pub const TIMEOUT: Duration = Duration::from_secs(5);
+/// How often the cloud sends a message before it lets others pass.
+pub const ATTEMPTS: u32 = 5;
 
 /// Texts which, anywhere in the resource, exempt a message from acknowledgement. Object names count, as in KubeEdge.
 const UNACKNOWLEDGED: [&str; 5] = [

@@ -1,9 +1,9 @@
 //! The KubeEdge protocol between an edge node and its cloud, without IO, clock or async runtime.
 //!
 //! A [`Message`] is an envelope. [`Down`] and [`Up`] are the messages of each direction; unknown messages are values too, so that nothing
-//! is lost. [`bus`] has the contents of the router's messages, and [`headers`] the HTTP headers that are forwarded in them. [`json`] is the
-//! WebSocket codec, `frame` the QUIC codec, and `compression` our extension of the WebSocket codec. [`lane`] decides which messages are
-//! acknowledged. [`names`] decides which names may become parts of URLs and files. [`topic`] and [`twin`] are the device messages over
+//! is lost. [`kind`] is the table of all messages, from which the specification in `spec/` is generated. [`bus`] has the contents of the
+//! router's messages, and [`headers`] the HTTP headers that are forwarded in them. [`json`] is the WebSocket codec, `frame` the QUIC codec,
+//! and `compression` our extension of the WebSocket codec. [`lane`] decides which messages are acknowledged. [`names`] decides which names may become parts of URLs and files. [`topic`] and [`twin`] are the device messages over
 //! MQTT and to the cloud. [`enroll`] is how a node gets its certificate. `tunnel` has the frames over which the cloud reaches logs and
 //! commands, with `websocket` below them. Strings are converted to enums in this crate, so that the programs can match exhaustively.
 
@@ -27,12 +27,14 @@ pub mod frame;
 pub mod headers;
 pub mod instance;
 pub mod json;
+pub mod kind;
 pub mod lane;
 pub mod metadata;
 pub mod names;
 mod path;
 pub mod relay;
 mod route;
+pub mod session;
 pub mod text;
 pub mod topic;
 #[cfg(feature = "tunnel")]

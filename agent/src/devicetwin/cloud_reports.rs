@@ -59,7 +59,7 @@ pub(super) async fn report(
             other => {
                 warn!(
                     device = %id,
-                    answer = other.kind(),
+                    answer = other.form().as_str(),
                     "cloud rejected a device's report; retrying in {REFUSED_RETRY_DELAY:?}"
                 );
                 ReportOutcome::RetryAfter(REFUSED_RETRY_DELAY)

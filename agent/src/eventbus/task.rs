@@ -213,7 +213,10 @@ async fn listen(messages: &mut RouterMessages, rules: RuleTopics<'_>, heartbeat:
             Downstream::Publish { topic, payload } => {
                 publisher.publish(&header, topic, &payload).await
             }
-            other => warn!(what = other.kind(), "message ignored: not about topics"),
+            other => warn!(
+                what = other.form().as_str(),
+                "message ignored: not about topics"
+            ),
         }
     }
     // the cloud's messages have ended, as everything else will soon

@@ -156,7 +156,10 @@ async fn listen(
                     refused,
                 )))),
             },
-            other => warn!(what = other.kind(), "message ignored: not for ServiceBus"),
+            other => warn!(
+                what = other.form().as_str(),
+                "message ignored: not for ServiceBus"
+            ),
         }
     }
     // the cloud's messages have ended, as everything else will soon

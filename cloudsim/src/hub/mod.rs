@@ -80,9 +80,9 @@ impl Default for Limits {
     /// KubeEdge's values, where it has them.
     fn default() -> Self {
         Self {
-            keepalive: Duration::from_secs(30),
+            keepalive: wire::session::EXPIRY,
             write: Duration::from_secs(30),
-            acknowledgement: Duration::from_secs(5),
+            acknowledgement: wire::lane::TIMEOUT,
             handshake: Duration::from_secs(30),
             max_message: wire::json::DEFAULT_LIMIT,
             max_sent_message: wire::json::DEFAULT_LIMIT,

@@ -19,6 +19,7 @@ use tokio_tungstenite::{
 use wire::{
     compression,
     instance::{self, Instance},
+    session,
 };
 
 use super::{Limits, Shared};
@@ -169,7 +170,7 @@ impl Callback for UpgradeCallback<'_> {
                 .and_then(|value| value.to_str().ok())
                 .unwrap_or_default()
         };
-        let claimed = header("node_id");
+        let claimed = header(session::NODE_HEADER);
         *self.instance = Instance::parse(header(instance::HEADER));
         let mut status = StatusCode::FORBIDDEN;
         let reason = match self.identity {
@@ -177,7 +178,7 @@ impl Callback for UpgradeCallback<'_> {
             Ok(name) if name != claimed => format!(
                 "the header Node_id says {claimed:?} and the certificate {name:?}; start the agent with the name in its certificate, or enrol it again"
             ),
-            Ok(_) if !header("connectionuse").eq_ignore_ascii_case("msg") => {
+            Ok(_) if !header(session::USE_HEADER).eq_ignore_ascii_case(session::USE_MESSAGES) => {
                 "the header ConnectionUse must be msg; this hub serves no other use".to_owned()
             }
             Ok(name) => 'reason: {

@@ -23,6 +23,7 @@ const NEVER: &str = "0001-01-01T00:00:00Z";
 /// The kind of API call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub enum Verb {
     /// Reads an object, or a path that names no object, such as `/version`.
     Get,
@@ -60,6 +61,7 @@ impl Verb {
 
 /// The progress of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub enum Status {
     /// The request was created but not sent.
     PreApplying,
@@ -81,6 +83,7 @@ pub enum Status {
 /// One API call of an edge node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Application {
     /// A checksum of the request.
     #[serde(rename = "ID")]
@@ -93,15 +96,18 @@ pub struct Application {
     pub nodename: String,
     /// The call's options as JSON, such as `ListOptions`, `GetOptions` or [`PatchInfo`].
     #[serde(with = "crate::base64_bytes", default)]
+    #[cfg_attr(feature = "spec", schemars(with = "Option<String>"))]
     pub option: Vec<u8>,
     /// The object to write, as JSON.
     #[serde(with = "crate::base64_bytes", default)]
+    #[cfg_attr(feature = "spec", schemars(with = "Option<String>"))]
     pub req_body: Vec<u8>,
     /// The subresource, such as `status`; empty for the object itself.
     #[serde(default)]
     pub subresource: String,
     /// The result of the call, as JSON.
     #[serde(with = "crate::base64_bytes", default)]
+    #[cfg_attr(feature = "spec", schemars(with = "Option<String>"))]
     pub resp_body: Vec<u8>,
     /// The progress of the request.
     #[serde(default)]
@@ -120,6 +126,7 @@ pub struct Application {
 /// The parameters of a [`Verb::Patch`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct PatchInfo {
     /// The object's name.
     pub name: String,
@@ -127,6 +134,7 @@ pub struct PatchInfo {
     pub patch_type: String,
     /// The patch.
     #[serde(with = "crate::base64_bytes", default)]
+    #[cfg_attr(feature = "spec", schemars(with = "Option<String>"))]
     pub data: Vec<u8>,
     /// `PatchOptions`.
     #[serde(default)]

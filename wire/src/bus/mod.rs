@@ -47,12 +47,14 @@ pub type Headers = BTreeMap<String, Vec<String>>;
 
 /// A request to a local HTTP service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct ServiceRequest {
     /// The caller's headers.
     #[serde(default, deserialize_with = "headers")]
     pub header: Headers,
     /// The body.
     #[serde(default, with = "base64_bytes::text")]
+    #[cfg_attr(feature = "spec", schemars(with = "String"))]
     pub body: Vec<u8>,
     /// The HTTP method; the message's operation repeats it.
     #[serde(default)]
@@ -64,6 +66,7 @@ pub struct ServiceRequest {
 
 /// The response of an HTTP service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct ServiceResponse {
     /// The response's headers.
     #[serde(default, deserialize_with = "headers")]
@@ -72,6 +75,7 @@ pub struct ServiceResponse {
     pub status_code: u16,
     /// The response's body.
     #[serde(default, with = "base64_bytes::text")]
+    #[cfg_attr(feature = "spec", schemars(with = "String"))]
     pub body: Vec<u8>,
 }
 
@@ -114,6 +118,7 @@ impl ServiceResponse {
 
 /// A local application's call to a target in the cloud.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct LocalCall {
     /// The HTTP method; `CloudCore` always sends `POST`.
     #[serde(default)]
@@ -208,6 +213,7 @@ impl From<Vec<u8>> for Payload {
 
 /// The delivery guarantee of a cloud for the messages of a subscription; `CloudCore` guarantees nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Terms {
     /// Whether each [`crate::Upstream::BusUpload`] of this topic is answered. An unanswered one may be sent again with the same id and is
     /// carried out once.

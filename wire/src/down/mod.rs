@@ -6,7 +6,8 @@
 use serde_json::Value;
 
 use crate::{
-    Answer, Change, Group, Header, Message, Operation, ResourcePath, ResourceType, Route, Source,
+    Answer, Change, Header, Message, Operation, ResourcePath, ResourceType, Route, Source,
+    kind::{self, DOWN, DownForm, MessageKind},
 };
 
 /// A message of the cloud: header and body.
@@ -132,16 +133,6 @@ pub enum Downstream {
     },
 }
 
-/// The parts before and after the device id in the path of a device's desired twin.
-const TWIN_DESIRED: (&str, &str) = ("device/", "/twin/cloud_updated");
-const APPLICATION: &str = "ignore/Application/ignore";
-/// The path of the `MetaServer` watches.
-pub(crate) const WATCH_SYNC: &str = "watchapp/sync";
-/// The path of the cluster's CA.
-pub(crate) const ROOT_CA: &str = "k8s/ca.crt";
-const MEMBERSHIP: &str = "membership";
-const MEMBERSHIP_DETAIL: &str = "membership/detail";
-
 impl From<Message> for Down {
     fn from(
         Message {
@@ -169,26 +160,26 @@ impl From<Down> for Message {
 }
 
 impl Downstream {
-    /// Returns the kind of message, for logs that must not show any content.
-    pub fn kind(&self) -> &'static str {
+    /// Returns the form of message, for logs that must not show any content, and to find its kinds.
+    pub fn form(&self) -> DownForm {
         match self {
-            Self::Object { .. } => "object",
-            Self::Answer { .. } => "answer",
-            Self::RootCa(_) => "root CA",
-            Self::TwinConfirmed(_) => "confirmation of a twin",
-            Self::Membership(_) => "membership",
-            Self::MembershipDetail(_) => "membership in detail",
-            Self::TwinDesired { .. } => "desired twin",
-            Self::Subscription { .. } => "subscription",
-            Self::Publish { .. } => "publication",
-            Self::ServiceTarget { .. } => "service target",
-            Self::ServiceCall { .. } => "service call",
-            Self::UploadAnswer { .. } => "answer to an upload",
-            Self::Application(_) => "application",
-            Self::WatchSync(_) => "watches",
-            Self::Job { .. } => "job",
-            Self::Volume { .. } => "volume",
-            Self::Unknown { .. } => "unknown message",
+            Self::Object { .. } => DownForm::Object,
+            Self::Answer { .. } => DownForm::Answer,
+            Self::RootCa(_) => DownForm::RootCa,
+            Self::TwinConfirmed(_) => DownForm::TwinConfirmed,
+            Self::Membership(_) => DownForm::Membership,
+            Self::MembershipDetail(_) => DownForm::MembershipDetail,
+            Self::TwinDesired { .. } => DownForm::TwinDesired,
+            Self::Subscription { .. } => DownForm::Subscription,
+            Self::Publish { .. } => DownForm::Publish,
+            Self::ServiceTarget { .. } => DownForm::ServiceTarget,
+            Self::ServiceCall { .. } => DownForm::ServiceCall,
+            Self::UploadAnswer { .. } => DownForm::UploadAnswer,
+            Self::Application(_) => DownForm::Application,
+            Self::WatchSync(_) => DownForm::WatchSync,
+            Self::Job { .. } => DownForm::Job,
+            Self::Volume { .. } => DownForm::Volume,
+            Self::Unknown { .. } => DownForm::Unknown,
         }
     }
 
@@ -199,225 +190,159 @@ impl Downstream {
     }
 
     fn read(route: Route, content: Value) -> Self {
-        if !route.destination.is_empty() {
+        let Some(kind) = kind::find(DOWN, &route, &content) else {
             return Self::Unknown { route, content };
-        }
-        match route.group {
-            Group::Resource => Self::read_resource(route, content),
-            Group::Twin => Self::read_twin(route, content),
-            Group::User => Self::read_user(route, content),
-            Group::TaskManager => {
-                let Route {
-                    source,
-                    operation,
-                    resource,
-                    ..
-                } = route;
-                Self::Job {
-                    origin: source,
-                    action: operation.as_str().to_owned(),
-                    path: resource,
-                    spec: content,
-                }
-            }
-            _ => Self::Unknown { route, content },
-        }
-    }
-
-    fn read_resource(route: Route, content: Value) -> Self {
-        use Operation as Op;
-        let path = route.resource.as_str();
-        match (&route.source, &route.operation) {
-            (Source::CloudHub, Op::Response) if path == ROOT_CA => Self::RootCa(content),
-            (Source::DynamicController, Op::ApplicationResponse) if path == APPLICATION => {
-                Self::Application(content)
-            }
-            (Source::DynamicController, Op::ApplicationResponse) if path == WATCH_SYNC => {
-                Self::WatchSync(content)
-            }
-            (
-                Source::CloudHub,
-                Op::CreateVolume
-                | Op::DeleteVolume
-                | Op::ControllerPublishVolume
-                | Op::ControllerUnpublishVolume,
-            ) => Self::Volume {
-                operation: route.operation,
-                path: route.resource,
-                request: content,
-            },
-            (Source::EdgeController, Op::Response) => Self::Answer {
-                path: route.resource,
-                answer: Answer::read(content),
-            },
-            (_, operation) => match Change::of(operation) {
-                Some(change) if route.resource.as_object().is_some() => Self::Object {
+        };
+        let text = |path: &ResourcePath| path.as_str().to_owned();
+        match kind.form {
+            DownForm::Object => match Change::of(&route.operation) {
+                Some(change) => Self::Object {
                     origin: route.source,
                     change,
                     path: route.resource,
                     object: content,
                 },
-                _ => Self::Unknown { route, content },
+                None => Self::Unknown { route, content },
             },
-        }
-    }
-
-    fn read_twin(route: Route, content: Value) -> Self {
-        if route.source != Source::DeviceController {
-            return Self::Unknown { route, content };
-        }
-        let path = route.resource.as_str();
-        let device = path
-            .strip_prefix(TWIN_DESIRED.0)
-            .and_then(|rest| rest.strip_suffix(TWIN_DESIRED.1));
-        match (&route.operation, path, device) {
-            (Operation::Response, "twin", _) => Self::TwinConfirmed(content),
-            (Operation::Update, MEMBERSHIP, _) => Self::Membership(content),
-            (Operation::Update, MEMBERSHIP_DETAIL, _) => Self::MembershipDetail(content),
-            (Operation::Update, _, Some(device)) => Self::TwinDesired {
-                device: device.to_owned(),
+            DownForm::Answer => Self::Answer {
+                path: route.resource,
+                answer: Answer::read(content),
+            },
+            DownForm::RootCa => Self::RootCa(content),
+            DownForm::TwinConfirmed => Self::TwinConfirmed(content),
+            DownForm::Membership => Self::Membership(content),
+            DownForm::MembershipDetail => Self::MembershipDetail(content),
+            DownForm::TwinDesired => Self::TwinDesired {
+                device: kind
+                    .resource
+                    .device(route.resource.as_str())
+                    .unwrap_or_default()
+                    .to_owned(),
                 update: content,
             },
-            _ => Self::Unknown { route, content },
-        }
-    }
-
-    fn read_user(route: Route, content: Value) -> Self {
-        use Operation as Op;
-        let resource = route.resource.as_str().to_owned();
-        match (&route.source, &route.operation) {
-            (Source::RouterEventBus, Op::Publish) => Self::Publish {
-                topic: resource,
-                payload: content,
-            },
-            (Source::RouterEventBus, operation @ (Op::Subscribe | Op::Unsubscribe)) => {
-                Self::Subscription {
-                    on: *operation == Op::Subscribe,
-                    topic: resource,
-                    content,
-                }
-            }
-            (Source::RouterServiceBus, operation @ (Op::Start | Op::Stop)) => Self::ServiceTarget {
-                on: *operation == Op::Start,
-                url: resource,
+            DownForm::Subscription => Self::Subscription {
+                on: route.operation == Operation::Subscribe,
+                topic: text(&route.resource),
                 content,
             },
-            (Source::RouterServiceBus, method) => Self::ServiceCall {
-                method: method.as_str().to_owned(),
-                target: resource,
+            DownForm::Publish => Self::Publish {
+                topic: text(&route.resource),
+                payload: content,
+            },
+            DownForm::ServiceTarget => Self::ServiceTarget {
+                on: route.operation == Operation::Start,
+                url: text(&route.resource),
+                content,
+            },
+            DownForm::ServiceCall => Self::ServiceCall {
+                method: route.operation.as_str().to_owned(),
+                target: text(&route.resource),
                 request: content,
             },
-            (Source::Bus | Source::ServiceBus, operation @ (Op::Response | Op::Error)) => {
-                let failed = *operation == Op::Error;
-                Self::UploadAnswer {
-                    origin: route.source,
-                    failed,
-                    path: route.resource,
-                    content,
-                }
-            }
-            _ => Self::Unknown { route, content },
+            DownForm::UploadAnswer => Self::UploadAnswer {
+                origin: route.source,
+                failed: route.operation == Operation::Error,
+                path: route.resource,
+                content,
+            },
+            DownForm::Application => Self::Application(content),
+            DownForm::WatchSync => Self::WatchSync(content),
+            DownForm::Job => Self::Job {
+                origin: route.source,
+                action: route.operation.as_str().to_owned(),
+                path: route.resource,
+                spec: content,
+            },
+            DownForm::Volume => Self::Volume {
+                operation: route.operation,
+                path: route.resource,
+                request: content,
+            },
+            DownForm::Unknown => Self::Unknown { route, content },
         }
     }
 
     fn write(self) -> (Route, Value) {
         use Operation as Op;
-        let resource = |source, operation, path| route(source, Group::Resource, operation, path);
-        let twin = |operation, path| route(Source::DeviceController, Group::Twin, operation, path);
-        let user =
-            |source, operation, path: String| route(source, Group::User, operation, path.into());
-        match self {
+        let kind = kind::first(DOWN, &self.form());
+        let mut route = kind.map(MessageKind::route).unwrap_or_default();
+        let content = match self {
             Self::Object {
                 origin,
                 change,
                 path,
                 object,
-            } => (resource(origin, change.into(), path), object),
-            Self::Answer { path, answer } => (
-                resource(Source::EdgeController, Op::Response, path),
-                answer.write(),
-            ),
-            Self::RootCa(pem) => (
-                resource(Source::CloudHub, Op::Response, ROOT_CA.into()),
-                pem,
-            ),
-            Self::TwinConfirmed(content) => (twin(Op::Response, "twin".into()), content),
-            Self::Membership(content) => (twin(Op::Update, MEMBERSHIP.into()), content),
-            Self::MembershipDetail(content) => {
-                (twin(Op::Update, MEMBERSHIP_DETAIL.into()), content)
+            } => {
+                (route.source, route.operation, route.resource) = (origin, change.into(), path);
+                object
             }
-            Self::TwinDesired { device, update } => (
-                twin(
-                    Op::Update,
-                    format!("{}{device}{}", TWIN_DESIRED.0, TWIN_DESIRED.1).into(),
-                ),
-                update,
-            ),
-            Self::Application(content) => (
-                resource(
-                    Source::DynamicController,
-                    Op::ApplicationResponse,
-                    APPLICATION.into(),
-                ),
-                content,
-            ),
-            Self::WatchSync(content) => (
-                resource(
-                    Source::DynamicController,
-                    Op::ApplicationResponse,
-                    WATCH_SYNC.into(),
-                ),
-                content,
-            ),
-            Self::Job {
-                origin,
-                action,
-                path,
-                spec,
-            } => (route(origin, Group::TaskManager, action.into(), path), spec),
-            Self::Volume {
-                operation,
-                path,
-                request,
-            } => (resource(Source::CloudHub, operation, path), request),
-            Self::Unknown { route, content } => (route, content),
+            Self::Answer { path, answer } => {
+                route.resource = path;
+                answer.write()
+            }
+            Self::RootCa(content)
+            | Self::TwinConfirmed(content)
+            | Self::Membership(content)
+            | Self::MembershipDetail(content)
+            | Self::Application(content)
+            | Self::WatchSync(content) => content,
+            Self::TwinDesired { device, update } => {
+                let path = kind.map(|kind| kind.resource.device_path(&device));
+                route.resource = path.unwrap_or_default();
+                update
+            }
             Self::Publish { topic, payload } => {
-                (user(Source::RouterEventBus, Op::Publish, topic), payload)
+                route.resource = topic.into();
+                payload
             }
-            Self::Subscription { on, topic, content } => (
-                user(
-                    Source::RouterEventBus,
-                    if on { Op::Subscribe } else { Op::Unsubscribe },
-                    topic,
-                ),
-                content,
-            ),
-            Self::ServiceTarget { on, url, content } => (
-                user(
-                    Source::RouterServiceBus,
-                    if on { Op::Start } else { Op::Stop },
-                    url,
-                ),
-                content,
-            ),
+            Self::Subscription { on, topic, content } => {
+                route.operation = if on { Op::Subscribe } else { Op::Unsubscribe };
+                route.resource = topic.into();
+                content
+            }
+            Self::ServiceTarget { on, url, content } => {
+                route.operation = if on { Op::Start } else { Op::Stop };
+                route.resource = url.into();
+                content
+            }
             Self::ServiceCall {
                 method,
                 target,
                 request,
-            } => (
-                user(Source::RouterServiceBus, method.into(), target),
-                request,
-            ),
+            } => {
+                (route.operation, route.resource) = (method.into(), target.into());
+                request
+            }
             Self::UploadAnswer {
                 origin,
                 failed,
                 path,
                 content,
             } => {
-                let operation = if failed { Op::Error } else { Op::Response };
-                (route(origin, Group::User, operation, path), content)
+                route.operation = if failed { Op::Error } else { Op::Response };
+                (route.source, route.resource) = (origin, path);
+                content
             }
-        }
+            Self::Job {
+                origin,
+                action,
+                path,
+                spec,
+            } => {
+                (route.source, route.operation, route.resource) = (origin, action.into(), path);
+                spec
+            }
+            Self::Volume {
+                operation,
+                path,
+                request,
+            } => {
+                (route.operation, route.resource) = (operation, path);
+                request
+            }
+            Self::Unknown { route, content } => return (route, content),
+        };
+        (route, content)
     }
 
     /// Creates the edge controller's message with an object's new state.
@@ -435,21 +360,6 @@ impl Downstream {
             path,
             object,
         }
-    }
-}
-
-pub(crate) fn route(
-    source: Source,
-    group: Group,
-    operation: Operation,
-    resource: ResourcePath,
-) -> Route {
-    Route {
-        source,
-        destination: String::new(),
-        group,
-        operation,
-        resource,
     }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::Group;
 
 /// An example of the kind of message after that of `last`. The compiler names this `match` to whoever adds a kind: its example is to be
 /// that of the arm before.
@@ -62,7 +63,13 @@ fn next(last: &Downstream) -> Option<Downstream> {
             request: content(),
         },
         D::Volume { .. } => D::Unknown {
-            route: route(Source::Edged, Group::Hub, Operation::Upload, path("x")),
+            route: Route {
+                source: Source::Edged,
+                group: Group::Hub,
+                operation: Operation::Upload,
+                resource: path("x"),
+                destination: String::new(),
+            },
             content: content(),
         },
         D::Unknown { .. } => return None,

@@ -35,6 +35,8 @@ pub use self::{
 pub const CA_PATH: &str = "/ca.crt";
 /// Path of the certificate endpoint: `GET` with the DER request as body returns the certificate, DER. It needs a bearer token.
 pub const EDGE_CERT_PATH: &str = "/edge.crt";
+/// The path below which each node of the cluster has a page: `GET` returns 200 if the Node exists, 404 if not.
+pub const NODE_PATH: &str = "/node/";
 /// The response body of `/node/NAME` if an agent is connected as that node; `CloudCore`'s is empty.
 pub const NODE_IS_CONNECTED: &str = "connected";
 /// The same for a name that a join token does not give before it is freed.

@@ -13,9 +13,9 @@ mod tests;
 pub use rules::{TopicFault, check_publication, check_subscription};
 
 /// The prefix of every device topic.
-const DEVICE: &str = "$hw/events/device/";
+pub const DEVICE: &str = "$hw/events/device/";
 /// The prefix of every node topic.
-const NODE: &str = "$hw/events/node/";
+pub const NODE: &str = "$hw/events/node/";
 /// The prefix of the topics on which mappers push readings to applications.
 const DATA: &str = "$ke/events/device/";
 const DATA_UPDATE: &str = "data/update";
@@ -47,7 +47,8 @@ pub const SUBSCRIPTIONS: [&str; 14] = [
 
 /// A device identifier: `<namespace>/<name>`, or `<name>` alone if the cloud gave it no namespace. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DeviceId(Arc<str>);
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema), schemars(transparent))]
+pub struct DeviceId(#[cfg_attr(feature = "spec", schemars(with = "String"))] Arc<str>);
 
 impl DeviceId {
     /// Parses a device identifier. Returns `None` if the text is empty or too long, has more than two levels, or has wildcards or control
@@ -121,11 +122,11 @@ pub enum Topic {
 }
 
 macro_rules! suffixes {
-    ($(#[$doc:meta])* $name:ident { $($(#[$note:meta])* $variant:ident = $text:literal,)* }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[doc = $note:literal])+ $variant:ident = $text:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name {
-            $($(#[$note])* #[doc = concat!("\n\n`…/", $text, "`")] $variant,)*
+            $($(#[doc = $note])+ #[doc = concat!("\n\n`…/", $text, "`")] $variant,)*
         }
 
         impl $name {
@@ -136,6 +137,13 @@ macro_rules! suffixes {
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
+                }
+            }
+
+            /// Returns what a message on the topic does.
+            pub fn summary(self) -> &'static str {
+                match self {
+                    $(Self::$variant => concat!($($note),+).trim_ascii_start(),)*
                 }
             }
         }
@@ -187,7 +195,7 @@ suffixes! {
         MembershipDetail = "membership/detail",
         /// Asks for the devices of the node.
         MembershipGet = "membership/get",
-        /// Devices were bound to the node, or taken from it.
+        /// Devices were bound to the node, or removed from it.
         MembershipUpdated = "membership/updated",
         /// Asks for credentials.
         AuthInfoGet = "authInfo/get",

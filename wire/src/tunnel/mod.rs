@@ -27,56 +27,68 @@ pub const MAX_FRAME: usize = MAX_DATA + 2 * MAX_VARINT;
 /// The size of the longest number, bytes.
 const MAX_VARINT: usize = 10;
 
-/// The type of a frame. The numbers are KubeEdge's, except for the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $number:literal from $sender:literal,)*) => {
+        /// The type of a frame. The numbers are KubeEdge's, except for the last.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind {
+            $($(#[doc = $doc])+ $variant,)*
+        }
+
+        impl Kind {
+            /// All types.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Returns the type's number on the wire.
+            pub fn number(self) -> u64 {
+                match self {
+                    $(Self::$variant => $number,)*
+                }
+            }
+
+            /// Returns the ends that send frames of the type: `cloud`, `edge` or `both`.
+            pub fn sender(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $sender,)*
+                }
+            }
+
+            /// Returns what a frame of the type does.
+            pub fn summary(self) -> &'static str {
+                match self {
+                    $(Self::$variant => concat!($($doc),+).trim_ascii_start(),)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// Requests a container's log: a GET whose body is sent in data frames, without its status.
-    Logs,
+    Logs = 0 from "cloud",
     /// Requests an exec: the bytes of an upgraded HTTP connection are sent both ways, including the heads.
-    Exec,
+    Exec = 1 from "cloud",
     /// Requests metrics, in the same way as logs.
-    Metrics,
+    Metrics = 2 from "cloud",
     /// Carries bytes of a stream.
-    Data,
+    Data = 3 from "both",
     /// Ends a stream. Each end sends it once; `CloudCore` repeats it until the node's has arrived.
-    RemoveConnect,
+    RemoveConnect = 4 from "both",
     /// Closes the tunnel, because the node was deleted; the data is a text that says so.
-    CloseConnect,
-    /// Requests an attach, in the same way as [`Kind::Exec`].
-    Attach,
-    /// Says how many bytes of the stream the sender has taken (a uvarint), and that it accepts as many more: see [`window`].
-    Window,
+    CloseConnect = 5 from "cloud",
+    /// Requests an attach, in the same way as an exec.
+    Attach = 6 from "cloud",
+    /// Reports how many bytes of the stream the sender has read (a uvarint), and that it accepts as many more. This project's extension,
+    /// with a number far from those that KubeEdge may assign next.
+    Window = 100 from "both",
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
-        Self::Logs,
-        Self::Exec,
-        Self::Metrics,
-        Self::Data,
-        Self::RemoveConnect,
-        Self::CloseConnect,
-        Self::Attach,
-        Self::Window,
-    ];
-
-    /// Returns the type's number on the wire.
-    pub fn number(self) -> u64 {
-        match self {
-            Self::Logs => 0,
-            Self::Exec => 1,
-            Self::Metrics => 2,
-            Self::Data => 3,
-            Self::RemoveConnect => 4,
-            Self::CloseConnect => 5,
-            Self::Attach => 6,
-            // far from the numbers that KubeEdge may assign next
-            Self::Window => 100,
-        }
-    }
-
     fn of(number: u64) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.number() == number)
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|kind| kind.number() == number)
     }
 }
 
@@ -194,6 +206,7 @@ fn put_uvarint(out: &mut Vec<u8>, mut value: u64) {
 
 /// The data of a connect frame: the HTTP request that opens a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Connect {
     /// The stream's id, repeated.
     #[serde(rename = "MessID")]
@@ -211,6 +224,7 @@ pub struct Connect {
 /// Go's `url.URL`, field by field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Url {
     /// Always `http`.
     pub scheme: String,

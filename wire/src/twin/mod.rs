@@ -27,6 +27,7 @@ pub const DELETED: &str = "deleted";
 
 /// The id and time of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Event {
     /// The id, chosen by the requester; answers repeat it.
     #[serde(default, deserialize_with = "or_null")]
@@ -38,6 +39,7 @@ pub struct Event {
 
 /// How often each side changed a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Version {
     /// Changes by the cloud.
     #[serde(default)]
@@ -49,6 +51,7 @@ pub struct Version {
 
 /// A desired or reported value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Value {
     /// The value as text of the property's type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,6 +63,7 @@ pub struct Value {
 
 /// Metadata of a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct ValueMetadata {
     /// When it was set.
     #[serde(default, deserialize_with = "or_null", skip_serializing_if = "is_zero")]
@@ -68,6 +72,7 @@ pub struct ValueMetadata {
 
 /// Metadata of a property.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct TypeMetadata {
     /// The type: `int`, `integer`, `float`, `boolean`, `string` or `deleted`. Absent means `string`.
     #[serde(
@@ -81,6 +86,7 @@ pub struct TypeMetadata {
 
 /// A property with its desired and its reported value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Twin {
     /// The desired value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,6 +110,7 @@ pub struct Twin {
 
 /// An attribute of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Attribute {
     /// Its value.
     #[serde(default, deserialize_with = "or_null")]
@@ -123,6 +130,7 @@ pub type Attributes = BTreeMap<String, Option<Attribute>>;
 
 /// A device in a membership message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Member {
     /// The device's identifier.
     pub id: DeviceId,
@@ -187,6 +195,7 @@ impl Member {
 
 /// Reports that devices were bound to a node or removed from it. Go writes an empty list as `null`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct MembershipUpdate {
     /// The event's id and time.
     #[serde(flatten)]
@@ -201,6 +210,7 @@ pub struct MembershipUpdate {
 
 /// All devices of a node: the answer to a get, and the cloud's full list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct MembershipList {
     /// The event's id and time.
     #[serde(flatten)]
@@ -212,6 +222,7 @@ pub struct MembershipList {
 
 /// A node's request for all its devices; sent as JSON in a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct MembershipQuestion {
     /// Always `group_membership_event`.
     pub event_type: String,
@@ -240,6 +251,7 @@ impl MembershipQuestion {
 
 /// Properties of one device: an update, the answer to an update or a get, or a report to the cloud.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct TwinUpdate {
     /// The event's id and time.
     #[serde(flatten)]
@@ -251,6 +263,7 @@ pub struct TwinUpdate {
 
 /// The desired values of a device that differ from the reported ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct TwinDelta {
     /// The event's id and time.
     #[serde(flatten)]
@@ -263,6 +276,7 @@ pub struct TwinDelta {
 
 /// Properties before and after an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct TwinDocument {
     /// The id and time of the event that changed the properties.
     #[serde(flatten)]
@@ -273,6 +287,7 @@ pub struct TwinDocument {
 
 /// A property before and after an update; `null` if it did not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Change {
     /// The property before the update.
     pub last: Option<Twin>,
@@ -282,6 +297,7 @@ pub struct Change {
 
 /// A report of a device's state or attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct DeviceUpdate {
     /// The event's id and time.
     #[serde(flatten)]
@@ -304,6 +320,7 @@ pub struct DeviceUpdate {
 
 /// A device's state: the answer to an update, and the report to the cloud.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct StateResult {
     /// The event's id and time.
     #[serde(flatten)]
@@ -314,6 +331,7 @@ pub struct StateResult {
 
 /// A device's name and state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct DeviceState {
     /// The device's name, without the namespace.
     pub name: String,
@@ -336,6 +354,7 @@ pub struct DeviceState {
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "spec", derive(schemars::JsonSchema))]
 pub struct Refusal {
     /// The event's id and time.
     #[serde(flatten)]

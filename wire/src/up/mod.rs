@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Change, Group, Header, Message, Operation, ResourcePath, ResourceType, Route, Source,
-    down::{ROOT_CA, WATCH_SYNC, route},
+    kind::{self, MessageKind, UP, UpForm},
 };
 
 /// A message of the edge: header and body.
@@ -122,10 +122,6 @@ pub enum Upstream {
     },
 }
 
-const MEMBERSHIP_DETAIL: &str = "membership/detail";
-const KEEPALIVE: &str = "node";
-const NULL: &str = "null";
-
 impl From<Message> for Up {
     fn from(
         Message {
@@ -221,157 +217,161 @@ impl Upstream {
         }
     }
 
+    /// Returns the form of message, for logs that must not show any content, and to find its kinds.
+    pub fn form(&self) -> UpForm {
+        match self {
+            Self::Keepalive(_) => UpForm::Keepalive,
+            Self::Shutdown => UpForm::Shutdown,
+            Self::Ack { .. } => UpForm::Ack,
+            Self::Object { .. } => UpForm::Object,
+            Self::Patch { .. } => UpForm::Patch,
+            Self::Query { .. } => UpForm::Query,
+            Self::RootCa(_) => UpForm::RootCa,
+            Self::MembershipDetail(_) => UpForm::MembershipDetail,
+            Self::Device { .. } => UpForm::Device,
+            Self::BusUpload { .. } => UpForm::BusUpload,
+            Self::BusAnswer { .. } => UpForm::BusAnswer,
+            Self::ServiceUpload { .. } => UpForm::ServiceUpload,
+            Self::Application(_) => UpForm::Application,
+            Self::WatchSync(_) => UpForm::WatchSync,
+            Self::ActionStatus { .. } => UpForm::ActionStatus,
+            Self::TaskStatus { .. } => UpForm::TaskStatus,
+            Self::Unknown { .. } => UpForm::Unknown,
+        }
+    }
+
     fn read(route: Route, content: Value) -> Self {
-        use Operation as Op;
-        if route == Route::default() && content.is_null() {
-            return Self::Shutdown;
-        }
-        if !route.destination.is_empty() {
-            return Self::Unknown { route, content };
-        }
-        let path = route.resource.as_str();
-        match (&route.source, &route.group, &route.operation) {
-            (Source::WebSocket, Group::Resource, Op::Keepalive) if path == KEEPALIVE => {
-                Self::Keepalive(content)
-            }
-            (Source::Bus, Group::User, operation @ (Op::Response | Op::Error)) => {
-                let failed = *operation == Op::Error;
-                Self::BusAnswer {
-                    topic: route.resource,
-                    failed,
-                    content,
-                }
-            }
-            (_, _, Op::Response) if content.as_str() == Some("OK") => Self::Ack {
+        let form = kind::find(UP, &route, &content).map_or(UpForm::Unknown, |kind| kind.form);
+        match form {
+            UpForm::Keepalive => Self::Keepalive(content),
+            UpForm::Shutdown => Self::Shutdown,
+            UpForm::Ack => Self::Ack {
                 source: route.source,
                 group: route.group,
                 path: route.resource,
             },
-            (Source::Edged, Group::Meta, _) => Self::read_meta(route, content),
-            (Source::MetaManager, Group::Meta, Op::Query) if path == ROOT_CA => {
-                Self::RootCa(content)
-            }
-            (Source::Twin, Group::Resource, Op::Get) if path == MEMBERSHIP_DETAIL => {
-                Self::MembershipDetail(content)
-            }
-            (Source::Twin, Group::Resource, Op::Update) => Self::Device {
+            UpForm::Object => match Change::of(&route.operation) {
+                Some(change) => Self::Object {
+                    change,
+                    path: route.resource,
+                    object: content,
+                },
+                None => Self::Unknown { route, content },
+            },
+            UpForm::Patch => Self::Patch {
+                path: route.resource,
+                patch: content,
+            },
+            UpForm::Query => Self::Query {
+                path: route.resource,
+                content,
+            },
+            UpForm::RootCa => Self::RootCa(content),
+            UpForm::MembershipDetail => Self::MembershipDetail(content),
+            UpForm::Device => Self::Device {
                 path: route.resource,
                 update: content,
             },
-            (Source::Bus, Group::User, Op::Upload) => Self::BusUpload {
+            UpForm::BusUpload => Self::BusUpload {
                 topic: route.resource,
                 payload: content,
             },
-            (Source::ServiceBus, Group::User, Op::Upload) => Self::ServiceUpload {
+            UpForm::BusAnswer => Self::BusAnswer {
+                topic: route.resource,
+                failed: route.operation == Operation::Error,
+                content,
+            },
+            UpForm::ServiceUpload => Self::ServiceUpload {
                 target: route.resource,
                 content,
             },
-            (Source::MetaServer, Group::DynamicController, Op::Null) if path == NULL => {
-                Self::Application(content)
-            }
-            (Source::MetaServer, Group::DynamicController, Op::Null) if path == WATCH_SYNC => {
-                Self::WatchSync(content)
-            }
-            (Source::WebSocket, Group::Hub, Op::UpdateNodeActionStatus) => Self::ActionStatus {
+            UpForm::Application => Self::Application(content),
+            UpForm::WatchSync => Self::WatchSync(content),
+            UpForm::ActionStatus => Self::ActionStatus {
                 path: route.resource,
                 status: content,
             },
-            (Source::WebSocket, Group::Hub, Op::Upgrade | Op::Prepull) => Self::TaskStatus {
+            UpForm::TaskStatus => Self::TaskStatus {
                 operation: route.operation,
                 path: route.resource,
                 status: content,
             },
-            _ => Self::Unknown { route, content },
-        }
-    }
-
-    fn read_meta(route: Route, content: Value) -> Self {
-        let change = Change::of(&route.operation);
-        match (&route.operation, change) {
-            (_, Some(change)) => Self::Object {
-                change,
-                path: route.resource,
-                object: content,
-            },
-            (Operation::Patch, _) => Self::Patch {
-                path: route.resource,
-                patch: content,
-            },
-            (Operation::Query, _) => Self::Query {
-                path: route.resource,
-                content,
-            },
-            _ => Self::Unknown { route, content },
+            UpForm::Unknown => Self::Unknown { route, content },
         }
     }
 
     fn write(self) -> (Route, Value) {
-        use Operation as Op;
-        let meta = |operation, path| route(Source::Edged, Group::Meta, operation, path);
-        let twin = |operation, path| route(Source::Twin, Group::Resource, operation, path);
-        let dynamic = |path: &str| {
-            route(
-                Source::MetaServer,
-                Group::DynamicController,
-                Op::Null,
-                path.into(),
-            )
-        };
-        let hub = |operation, path| route(Source::WebSocket, Group::Hub, operation, path);
-        match self {
-            Self::Keepalive(content) => (
-                route(
-                    Source::WebSocket,
-                    Group::Resource,
-                    Op::Keepalive,
-                    KEEPALIVE.into(),
-                ),
-                content,
-            ),
-            Self::Shutdown => (Route::default(), Value::Null),
+        let kind = kind::first(UP, &self.form());
+        let mut route = kind.map(MessageKind::route).unwrap_or_default();
+        let content = match self {
+            Self::Keepalive(content)
+            | Self::RootCa(content)
+            | Self::MembershipDetail(content)
+            | Self::Application(content)
+            | Self::WatchSync(content) => content,
+            Self::Shutdown => Value::Null,
             Self::Ack {
                 source,
                 group,
                 path,
-            } => (route(source, group, Op::Response, path), Value::from("OK")),
+            } => {
+                (route.source, route.group, route.resource) = (source, group, path);
+                Value::from("OK")
+            }
             Self::Object {
                 change,
                 path,
-                object,
-            } => (meta(change.into(), path), object),
-            Self::Patch { path, patch } => (meta(Op::Patch, path), patch),
-            Self::Query { path, content } => (meta(Op::Query, path), content),
-            Self::RootCa(content) => (
-                route(Source::MetaManager, Group::Meta, Op::Query, ROOT_CA.into()),
-                content,
-            ),
-            Self::MembershipDetail(content) => (twin(Op::Get, MEMBERSHIP_DETAIL.into()), content),
-            Self::Device { path, update } => (twin(Op::Update, path), update),
-            Self::BusUpload { topic, payload } => {
-                (route(Source::Bus, Group::User, Op::Upload, topic), payload)
+                object: content,
+            } => {
+                (route.operation, route.resource) = (change.into(), path);
+                content
             }
             Self::BusAnswer {
                 topic,
                 failed,
                 content,
             } => {
-                let operation = if failed { Op::Error } else { Op::Response };
-                (route(Source::Bus, Group::User, operation, topic), content)
+                if failed {
+                    route.operation = Operation::Error;
+                }
+                route.resource = topic;
+                content
             }
-            Self::ServiceUpload { target, content } => (
-                route(Source::ServiceBus, Group::User, Op::Upload, target),
-                content,
-            ),
-            Self::Application(content) => (dynamic(NULL), content),
-            Self::WatchSync(content) => (dynamic(WATCH_SYNC), content),
-            Self::ActionStatus { path, status } => (hub(Op::UpdateNodeActionStatus, path), status),
             Self::TaskStatus {
                 operation,
                 path,
                 status,
-            } => (hub(operation, path), status),
-            Self::Unknown { route, content } => (route, content),
-        }
+            } => {
+                (route.operation, route.resource) = (operation, path);
+                status
+            }
+            Self::Patch {
+                path,
+                patch: content,
+            }
+            | Self::Query { path, content }
+            | Self::Device {
+                path,
+                update: content,
+            }
+            | Self::BusUpload {
+                topic: path,
+                payload: content,
+            }
+            | Self::ServiceUpload {
+                target: path,
+                content,
+            }
+            | Self::ActionStatus {
+                path,
+                status: content,
+            } => {
+                route.resource = path;
+                content
+            }
+            Self::Unknown { route, content } => return (route, content),
+        };
+        (route, content)
     }
 }
 

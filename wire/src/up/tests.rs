@@ -1,6 +1,7 @@
 //! Tests of [`super`].
 
 use super::*;
+use crate::Group;
 
 /// Returns an example of the kind of message after that of `last`. The compiler points to this `match` when a kind is added; put its
 /// example into the arm before.
@@ -53,7 +54,13 @@ fn next(last: &Upstream) -> Option<Upstream> {
             status: content(),
         },
         U::TaskStatus { .. } => U::Unknown {
-            route: route(Source::Edged, Group::Hub, Operation::Upload, path("x")),
+            route: Route {
+                source: Source::Edged,
+                group: Group::Hub,
+                operation: Operation::Upload,
+                resource: path("x"),
+                destination: String::new(),
+            },
             content: content(),
         },
         U::Unknown { .. } => return None,

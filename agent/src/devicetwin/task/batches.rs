@@ -210,6 +210,9 @@ fn take_message(core: &mut Core, batch: &mut Batch, message: Downstream, now: i6
         Downstream::TwinDesired { device, update } => {
             core.apply_cloud_twin(batch, &device, update, now)
         }
-        other => warn!(what = other.kind(), "message ignored: not about devices"),
+        other => warn!(
+            what = other.form().as_str(),
+            "message ignored: not about devices"
+        ),
     }
 }

@@ -22,6 +22,7 @@ use tokio_tungstenite::{
 use wire::{
     compression,
     instance::{self, CONFLICT, Instance},
+    session,
     text::printable,
 };
 
@@ -145,13 +146,16 @@ fn upgrade(
         .into_client_request()
         .map_err(|_| DialError::Address(address.to_owned()))?;
     let headers = request.headers_mut();
-    headers.insert("connectionuse", HeaderValue::from_static("msg"));
     headers.insert(
-        "node_id",
+        session::USE_HEADER,
+        HeaderValue::from_static(session::USE_MESSAGES),
+    );
+    headers.insert(
+        session::NODE_HEADER,
         HeaderValue::from_str(&config.node_name).map_err(bad)?,
     );
     headers.insert(
-        "project_id",
+        session::PROJECT_HEADER,
         HeaderValue::from_str(&config.project_id).map_err(bad)?,
     );
     headers.insert(

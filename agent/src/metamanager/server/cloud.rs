@@ -156,7 +156,7 @@ impl Cloud {
             .body
         {
             Downstream::Application(content) => content,
-            other => return Err(unexpected_answer(other.kind())),
+            other => return Err(unexpected_answer(other.form().as_str())),
         };
         let answer = Application::read(&content).map_err(|why| unexpected_answer(&why))?;
         match answer.status {

@@ -34,7 +34,7 @@ impl Unhandled {
                 | Downstream::UploadAnswer { .. }
         );
         if is_late {
-            debug!(kind = body.kind(), "unexpected answer ignored");
+            debug!(kind = body.form().as_str(), "unexpected answer ignored");
             return None;
         }
         let (key, name) = (key(&body).to_owned(), name(&body));

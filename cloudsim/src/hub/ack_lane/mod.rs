@@ -8,12 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wire::Message;
+use wire::{Message, lane::ATTEMPTS};
 
 use crate::delivery::{Delivery, DeliveryKey};
-
-/// How often one message is sent before others are tried.
-pub(super) const ATTEMPTS: u32 = 5;
 
 #[derive(Debug)]
 struct InFlight {

@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 use wire::{
     enroll::{
         CA_PATH, EDGE_CERT_PATH, NODE_IS_CONNECTED, NODE_NAME_HEADER, NODE_NAME_IS_FREE,
-        NODE_NAME_IS_TAKEN, Token,
+        NODE_NAME_IS_TAKEN, NODE_PATH, Token,
     },
     text::{printable, printable_bytes},
 };
@@ -178,7 +178,7 @@ pub(super) async fn query_node(
     server: &HostPort,
     proof: &Credential<'_>,
 ) -> Result<NodeStatus, EnrollError> {
-    let path = format!("/node/{}", config.node_name);
+    let path = format!("{NODE_PATH}{}", config.node_name);
     let target = Endpoint::new(config, server, &path)?;
     let (tls, request) = proof.authenticate(Request::get(&path))?;
     match exchange(&target, tls, request, Bytes::new()).await {
