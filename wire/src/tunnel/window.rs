@@ -9,7 +9,7 @@
 /// The header with which each end offers its window, in bytes, decimal.
 pub const HEADER: &str = "outrigger-stream-window";
 /// The window of this project's programs for each stream and direction, bytes.
-pub const WINDOW: usize = 64 * 1024;
+pub const WINDOW: usize = 256 * 1024;
 /// The largest credit that a peer may grant, bytes; a larger one is an error of the stream.
 pub const MAX_CREDIT: usize = 1 << 30;
 

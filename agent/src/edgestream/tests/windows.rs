@@ -129,7 +129,7 @@ async fn the_node_offers_a_window_and_learns_the_clouds() {
         }
         let asked = String::from_utf8(asked.to_vec()).unwrap();
         assert!(
-            asked.contains("outrigger-stream-window: 65536\r\n"),
+            asked.contains("outrigger-stream-window: 262144\r\n"),
             "{asked}"
         );
         let key = asked
