@@ -7,6 +7,7 @@ use cloudsim::{
     Cloud, Options,
     kubeconfig::{Destination, Entries},
 };
+use wire::text::with_causes;
 
 use super::{
     Nodes, Signals, connect, destination, directories, paste,
@@ -81,7 +82,7 @@ pub(super) async fn run(
             ExitCode::SUCCESS
         }
         Err(error) => {
-            screen.write(&[Line::Failure(format!("demo failed: {error:#}"))]);
+            screen.write(&[Line::Failure(format!("demo failed: {}", with_causes(error.as_ref())))]);
             ExitCode::FAILURE
         }
     };

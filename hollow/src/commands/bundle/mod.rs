@@ -12,6 +12,7 @@ use limits::read_regular_file;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use wire::text::with_causes;
 
 use super::{
     choice::matching,
@@ -101,7 +102,7 @@ pub(super) async fn run(options: &Bundle, records: &Records) -> anyhow::Result<(
     let redactor = match remote {
         Ok(cloud) => add_cloud(&mut archive, &cloud).await,
         Err(error) => {
-            archive.fail("objects", Some(format!("{error:#}")));
+            archive.fail("objects", Some(with_causes(error.as_ref())));
             Redactor::default()
         }
     };
@@ -152,7 +153,7 @@ async fn add_cloud(archive: &mut Archive, cloud: &Remote) -> Redactor {
     archive.add("api-version.json", version.map(String::into_bytes));
     match timeout(REQUEST_TIMEOUT, nodes::sessions(cloud)).await {
         Ok(Ok(found)) => archive.add("sessions.json", document(&found.sessions, &redactor)),
-        Ok(Err(error)) => archive.fail("sessions.json", Some(format!("{error:#}"))),
+        Ok(Err(error)) => archive.fail("sessions.json", Some(with_causes(error.as_ref()))),
         Err(_) => archive.fail("sessions.json", Some("no answer in time".to_owned())),
     }
     redactor
@@ -163,7 +164,7 @@ async fn get(client: &Client, path: &str) -> Result<String, String> {
         .body(Vec::new())
         .map_err(|error| error.to_string())?;
     match timeout(REQUEST_TIMEOUT, client.request_text(request)).await {
-        Ok(text) => text.map_err(|error| format!("{:#}", anyhow::Error::new(error))),
+        Ok(text) => text.map_err(|error| with_causes(&error)),
         Err(_) => Err(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs())),
     }
 }

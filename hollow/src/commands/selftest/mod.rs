@@ -9,6 +9,7 @@ use anyhow::Context;
 use componentbase::Link;
 use kube::{Client, Config};
 use uuid::Uuid;
+use wire::text::with_causes;
 
 use super::{Signals, connect, hollow, print_line, proxy};
 use crate::{
@@ -74,7 +75,7 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            print_line(&format!("self-test failed: {error:#}"));
+            print_line(&format!("self-test failed: {}", with_causes(error.as_ref())));
             ExitCode::FAILURE
         }
     })
