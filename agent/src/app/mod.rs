@@ -436,8 +436,8 @@ impl App {
     }
 }
 
-/// Asks the cloud, with the join token and with this node's certificate, whether the node must join again: it was reset or deleted there, or
-/// this is another cloud.
+/// Asks the cloud, with the join token and with this node's certificate, whether the node must join again: it was reset or deleted there,
+/// or this is another cloud.
 ///
 /// # Errors
 /// The cloud is not reached, or refuses the token.
