@@ -219,11 +219,18 @@ fn merge_items(
             (Some(other), _) => return Err(unknown_directive(other, map)),
         }
     }
+    if replaced {
+        // as they are: items with the same key stay apart
+        let kept = list.patch.iter();
+        let kept = kept.filter(|patch| patch.get(DIRECTIVE).is_none());
+        *original = kept.map(plain).collect();
+        return Ok(());
+    }
     let mut items = Vec::new();
     let mut places = HashMap::new();
     for (place, item) in std::mem::take(original).into_iter().enumerate() {
         let key = list.key_of(&item);
-        if !replaced && key.as_ref().is_none_or(|key| !deleted.contains(key)) {
+        if key.as_ref().is_none_or(|key| !deleted.contains(key)) {
             places.entry(key).or_insert(items.len());
             items.push(existing_item(place, item));
         }

@@ -93,6 +93,12 @@ fn directives_say_what_a_merge_cannot() {
             json!({"containers": [{"name": "c", "image": "3"}]}),
         ),
         (
+            "replace a list by items with the same key",
+            two(),
+            json!({"containers": [{"name": "c", "image": "3"}, {"name": "c", "image": "4"}, {"$patch": "replace"}]}),
+            json!({"containers": [{"name": "c", "image": "3"}, {"name": "c", "image": "4"}]}),
+        ),
+        (
             "replace an object",
             json!({"securityContext": {"runAsUser": 1, "fsGroup": 2}}),
             json!({"securityContext": {"$patch": "replace", "runAsUser": 3}}),
