@@ -174,6 +174,8 @@ fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
         tunnel: None,
         kubelets: None,
         router: None,
+        replicas: None,
+        metrics_api: None,
     })
 }
 

@@ -19,9 +19,11 @@ mod kinds;
 pub mod kubeconfig;
 mod listeners;
 pub mod mailbox;
+mod peers;
 pub mod pki;
 pub mod relay;
 mod resource_metrics;
+mod reviews;
 pub mod router;
 pub mod sessions;
 pub mod streams;
@@ -34,3 +36,4 @@ pub use cloud::{
     of_all_replicas, seal,
 };
 pub use kubeapi::KUBERNETES_VERSION;
+pub use peers::PeerOptions;

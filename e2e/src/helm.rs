@@ -16,6 +16,17 @@ pub struct Helm {
     home: PathBuf,
 }
 
+/// Returns the objects of a chart with these values, as YAML documents. Needs no cluster.
+pub fn helm_template(chart: &Path, values: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new(installed_program("helm")?);
+    command.args(["template", "cloudsim", "--namespace", "kubeedge"]);
+    command.arg(chart);
+    for value in values {
+        command.args(["--set", value]);
+    }
+    Ok(run(&mut command)?.success()?.text())
+}
+
 impl Helm {
     /// Returns Helm for `cloud`, with a home directory of its own.
     pub fn new(cloud: &Cloud, home: &Path) -> Self {

@@ -34,7 +34,7 @@ pub use self::{
     cgroups::{Allowed, ControlGroup, cpu_share, pod_group},
     cri::{Cri, RunningContainer},
     desired::{DesiredPods, SeenPod},
-    helm::Helm,
+    helm::{Helm, helm_template},
     image::cloudsim_image,
     kubectl::Kubectl,
     mqtt::mosquitto,

@@ -232,6 +232,11 @@ impl World {
         &self.options
     }
 
+    /// Returns the options for the next start of the cloud.
+    pub fn options_mut(&mut self) -> &mut Options {
+        &mut self.options
+    }
+
     /// Returns a client with all rights. After a restart of the cloud it is another one.
     pub fn client(&self) -> Client {
         self.cluster

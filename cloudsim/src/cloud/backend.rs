@@ -12,12 +12,13 @@ use super::{
     Options, StartError,
     backed::{Backed, ClusterOrPki, Health, Leading, readiness},
     metrics::Metrics,
+    peering::Peering,
     replicas::ApiAccess,
     standalone::Standalone,
 };
 use crate::{
     admin::Admin,
-    controllers::{certificates::Approver, events::Recorder},
+    controllers::{certificates::Approver, events::Recorder, rules::Rules},
     kubeconfig::Entries,
     pki::{JoinTokens, NodeCertificates, Pki},
     sessions::Sessions,
@@ -123,6 +124,30 @@ impl Backend {
                     })
             }
         }
+    }
+
+    /// Returns the other replicas of this cloud, if requests are forwarded among them.
+    pub(super) async fn peering(&self) -> Result<Option<Peering>, StartError> {
+        match self {
+            Self::Standalone(_) => Ok(None),
+            Self::Backed(backed) => Ok(backed.peering().await?.map(Peering::new)),
+        }
+    }
+
+    /// Starts the server for other replicas. Returns its address, which the records of this replica name.
+    pub(super) async fn serve_peers(
+        &mut self,
+        peering: Option<Peering>,
+        options: &Options,
+        (rules, sessions): (&Rules, &Sessions),
+        tasks: &Tasks,
+    ) -> Result<Option<SocketAddr>, StartError> {
+        let (Some(peering), Self::Backed(backed)) = (peering, self) else {
+            return Ok(None);
+        };
+        let reached = peering.serve(options, rules, sessions, tasks).await?;
+        backed.peer_address = Some(reached);
+        Ok(backed.peer_address)
     }
 
     /// Returns the CA (PEM) with which pods verify the API server.

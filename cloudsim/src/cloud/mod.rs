@@ -44,6 +44,7 @@ mod backend;
 mod error;
 mod metrics;
 mod options;
+mod peering;
 mod ports;
 mod recreated;
 mod replicas;
@@ -72,6 +73,10 @@ pub struct Addresses {
     pub kubelets: Option<SocketAddr>,
     /// The router's REST listener, if it is served.
     pub router: Option<SocketAddr>,
+    /// Where other replicas reach this one, if they do.
+    pub replicas: Option<SocketAddr>,
+    /// The metrics API for the API server of a cluster, if it is served.
+    pub metrics_api: Option<SocketAddr>,
 }
 
 impl Addresses {
@@ -88,6 +93,8 @@ impl Addresses {
             relay: None,
             kubelets: None,
             router: None,
+            replicas: None,
+            metrics_api: None,
         }
     }
 }
@@ -139,19 +146,15 @@ impl Cloud {
             (&client, &events),
             &tasks,
         )?;
-        let streams = Streams::bind(
-            &options,
-            &trust,
-            (&faults, &sessions),
-            &client,
-            pki.server(),
-        )
-        .await?;
-        let (tunnel, kubelets, relay) = streams.addresses();
+        let peering = backend.peering().await?;
+        let reach = (&client, peering.as_ref().map(|peering| &peering.peers));
+        let reported = (&faults, &sessions);
+        let streams = Streams::bind(&options, &trust, reported, reach, pki.server()).await?;
+        let [tunnel, kubelets, relay, metrics_api] = streams.addresses();
         let reached = backend
             .access(&options, &pki, &sessions, (&client, kubelets))
             .await?;
-        let routing = Routing::bind(&options, &client, &sessions, &pki).await?;
+        let routing = Routing::bind(&options, reach, &sessions, &pki).await?;
         let replicas = replicas(
             &options,
             &client,
@@ -175,6 +178,10 @@ impl Cloud {
         let served = backend
             .serve(&options, admin, &pki, &metrics, &tasks)
             .await?;
+        let served_there = (&routing.rules, &sessions);
+        let replicas_at = backend
+            .serve_peers(peering, &options, served_there, &tasks)
+            .await?;
         let addresses = Addresses {
             api: served.api,
             health: served.health,
@@ -185,6 +192,8 @@ impl Cloud {
             relay,
             kubelets,
             router: routing.address(),
+            replicas: replicas_at,
+            metrics_api,
         };
 
         tasks.spawn("enrolment server", https.run(tasks.child_token()));

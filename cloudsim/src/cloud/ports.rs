@@ -51,6 +51,10 @@ fn ports(options: &Options) -> Vec<(Transport, BusyPort)> {
     let api = options.cluster.is_none().then_some(options.api_port);
     let kubelets = options.kubelets.as_ref().map(|kubelets| kubelets.port);
     let router = options.router.as_ref().map(|router| router.port);
+    let peer = options.cluster.as_ref().and_then(|cluster| cluster.peer);
+    let replicas = peer.map(|peer| peer.port);
+    let cluster = options.cluster.as_ref();
+    let metrics_api = cluster.and_then(|cluster| cluster.metrics_api_port);
     let all = [
         (Tcp, api, "API", "--api-port"),
         (
@@ -64,6 +68,8 @@ fn ports(options: &Options) -> Vec<(Transport, BusyPort)> {
         (Tcp, options.tunnel_port, "logs and exec", "--tunnel-port"),
         (Udp, options.relay_port, "relay", "--relay-port"),
         (Tcp, kubelets, "kubelets", "--stream-port"),
+        (Tcp, replicas, "replicas", "--replica-port"),
+        (Tcp, metrics_api, "metrics API", "--metrics-api-port"),
         (Tcp, router, "router", "--router-port"),
     ];
     all.into_iter()

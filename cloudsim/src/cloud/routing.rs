@@ -8,6 +8,7 @@ use kubeapi::serve::{HandlerService, Server};
 use super::Options;
 use crate::{
     controllers::rules::{self, Rules, Via},
+    peers::Peers,
     pki::Pki,
     router::{Auth, Router, RouterError},
     sessions::Sessions,
@@ -24,7 +25,7 @@ pub(super) struct Routing {
 impl Routing {
     pub(super) async fn bind(
         options: &Options,
-        client: &Client,
+        (client, peers): (&Client, Option<&Peers>),
         sessions: &Sessions,
         pki: &Pki,
     ) -> Result<Self, RouterError> {
@@ -36,7 +37,8 @@ impl Routing {
             Some(router) => {
                 let at = SocketAddr::new(options.address, router.port);
                 let auth = Auth::new(client.clone(), options.rbac);
-                Some(Router::bind(at, router.anonymous, rules.clone(), auth, pki.server()).await?)
+                let calls = (rules.clone(), peers.cloned());
+                Some(Router::bind(at, router.anonymous, calls, auth, pki.server()).await?)
             }
             None => None,
         };

@@ -82,6 +82,11 @@ impl SyncRecords {
         Ok(all.get(node).cloned().unwrap_or_default())
     }
 
+    /// Returns what all nodes have acknowledged.
+    pub(crate) async fn load_all(&self) -> Result<HashMap<String, Synced>, kube::Error> {
+        self.read().await
+    }
+
     /// Marks everything that `node` has acknowledged as unacknowledged, since it may have lost it: objects are sent again, and so are
     /// deletions of those that no longer exist.
     pub async fn mark_unacknowledged(&self, node: &str) -> Result<(), kube::Error> {

@@ -44,6 +44,8 @@ pub use self::{
 };
 
 const CA: (&str, &str, &str) = ("casecret", "cadata", "cakeydata");
+/// The CA of connections between replicas, which CloudCore does not have.
+const REPLICAS: (&str, &str, &str) = ("cloudsimreplicasecret", "cadata", "cakeydata");
 const SERVER: (&str, &str, &str) = ("cloudcoresecret", "cloudcoredata", "cloudcorekeydata");
 /// Not in CloudCore: a real cluster signs service account tokens itself.
 const ACCOUNTS: (&str, &str) = ("serviceaccountsecret", "keydata");
@@ -60,7 +62,7 @@ pub struct ServerIdentity {
 }
 
 impl ServerIdentity {
-    fn clone_key(&self) -> Self {
+    pub(crate) fn clone_key(&self) -> Self {
         Self {
             ca: self.ca.clone(),
             cert: self.cert.clone(),
@@ -81,7 +83,7 @@ impl Pki {
     /// certificate is signed again if it lacks one of them, or another CA has signed it.
     pub async fn ensure(client: &Client, names: &[String]) -> Result<Self, PkiError> {
         let secrets = Secrets::new(client);
-        let ca = Arc::new(ensure_ca(&secrets).await?);
+        let ca = Arc::new(ensure_ca(&secrets, CA).await?);
         let (cert, key) = ensure_server(&secrets, &ca, names, NamePolicy::AsGiven).await?;
         Ok(Self::of(ca, cert, key))
     }
@@ -89,7 +91,7 @@ impl Pki {
     /// Does the same before a cluster's API server, where replicas share the keys: the server certificate keeps the names that it has.
     pub async fn ensure_shared(client: &Client, names: &[String]) -> Result<Self, PkiError> {
         let secrets = Secrets::new(client);
-        let ca = Arc::new(ensure_ca(&secrets).await?);
+        let ca = Arc::new(ensure_ca(&secrets, CA).await?);
         let (cert, key) = ensure_server(&secrets, &ca, names, NamePolicy::Also).await?;
         Ok(Self::of(ca, cert, key))
     }
@@ -159,8 +161,16 @@ pub async fn ensure_accounts_key(client: &Client) -> Result<EcKey, PkiError> {
     })
 }
 
-async fn ensure_ca(secrets: &Secrets) -> Result<Ca, PkiError> {
-    let (secret, cert, key) = CA;
+/// Returns the CA that signs the certificates with which replicas identify each other; makes it if it is missing. It is not that of nodes,
+/// because CloudCore signs any name that a node requests.
+pub(crate) async fn ensure_replica_ca(client: &Client) -> Result<Ca, PkiError> {
+    ensure_ca(&Secrets::new(client), REPLICAS).await
+}
+
+async fn ensure_ca(
+    secrets: &Secrets,
+    (secret, cert, key): (&'static str, &'static str, &'static str),
+) -> Result<Ca, PkiError> {
     let made = Ca::generate(SystemTime::now())?;
     let made = BTreeMap::from([
         (cert, made.cert_der().to_vec()),

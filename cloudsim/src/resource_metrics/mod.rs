@@ -4,7 +4,9 @@
 //! The rules are metrics-server's (<https://github.com/kubernetes-sigs/metrics-server>), except that nodes are scraped only while
 //! somebody asks. A pod's usage is taken from the node on which the pod is, whatever other nodes report.
 
+mod aggregated;
 mod history;
+mod inventory;
 mod objects;
 mod page;
 mod role;
@@ -14,63 +16,46 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use kube::Client;
 use kubeapi::{BoxError, ComputedKind, ComputedObjects, Kind, NodeStreams};
-use objectstore::{Key, Object, Page, Resource, Scope, Store};
+use objectstore::Store;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::role::ensure as ensure_role;
-use self::{objects::Measured, scrape::Scraper};
+pub(crate) use self::{aggregated::AggregatedApi, role::ensure as ensure_role};
+use self::{
+    inventory::{ClusterInventory, Inventory, StoreInventory},
+    scrape::Scraper,
+};
 
 /// Computes the objects of `metrics.k8s.io`. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ResourceMetrics {
-    store: Arc<dyn Store>,
+    inventory: Arc<dyn Inventory>,
     scraper: Arc<Scraper>,
 }
 
 impl ResourceMetrics {
     /// Creates it for the nodes and pods in `store`; `streams` reaches their kubelets.
     pub(crate) fn new(store: Arc<dyn Store>, streams: Arc<dyn NodeStreams>) -> Self {
+        Self::of(Arc::new(StoreInventory(store)), streams)
+    }
+
+    /// Creates it for the edge nodes of a cluster, and the pods there.
+    pub(crate) fn in_cluster(client: Client, streams: Arc<dyn NodeStreams>) -> Self {
+        Self::of(Arc::new(ClusterInventory(client)), streams)
+    }
+
+    fn of(inventory: Arc<dyn Inventory>, streams: Arc<dyn NodeStreams>) -> Self {
         Self {
-            scraper: Arc::new(Scraper::new(Arc::clone(&store), streams)),
-            store,
+            scraper: Arc::new(Scraper::new(Arc::clone(&inventory), streams)),
+            inventory,
         }
     }
 
     /// Scrapes nodes while somebody asks, until `stop`. Without it no request is answered.
     pub(crate) async fn run(self, stop: CancellationToken) {
         stop.run_until_cancelled(self.scraper.run()).await;
-    }
-
-    /// Returns the stored objects of the core group that the request concerns.
-    async fn list_stored(
-        &self,
-        plural: &str,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Vec<Object>, BoxError> {
-        let resource = Resource::new("", plural);
-        if !name.is_empty() {
-            return Ok(self
-                .store
-                .get(&Key::new(resource, namespace, name))
-                .await?
-                .into_iter()
-                .collect());
-        }
-        let namespace = Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty());
-        Ok(self
-            .store
-            .list(
-                &Scope {
-                    resource,
-                    namespace,
-                },
-                &Page::default(),
-            )
-            .await?
-            .items)
     }
 }
 
@@ -82,13 +67,10 @@ impl ComputedObjects for ResourceMetrics {
 
     async fn list(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Vec<Value>, BoxError> {
         self.scraper.wait_scraped().await;
-        let (stored, now) = (
-            self.list_stored(&kind.plural, namespace, name).await?,
-            Timestamp::now(),
-        );
+        let all = self.inventory.list(&kind.plural, namespace, name).await?;
+        let now = Timestamp::now();
         let mut found = Vec::new();
-        for object in stored {
-            let measured: Measured = serde_json::from_slice(&object.json)?;
+        for measured in all {
             found.extend(if kind.kind == objects::NODE {
                 self.scraper
                     .node(&measured.metadata.name)

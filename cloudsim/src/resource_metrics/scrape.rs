@@ -8,7 +8,6 @@ use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kubeapi::{BoxError, NodeAnswer, NodeError, NodeRequest, NodeStreams};
-use objectstore::{Page as ListPage, Resource, Scope, Store, StoreError};
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -18,6 +17,7 @@ use tracing::{debug, warn};
 
 use super::{
     history::{History, Usage},
+    inventory::Inventory,
     page::{self, PodName},
 };
 
@@ -72,7 +72,7 @@ fn is_asked(asked: Option<Instant>) -> bool {
 
 /// Scrapes pages and keeps their samples.
 pub(super) struct Scraper {
-    store: Arc<dyn Store>,
+    inventory: Arc<dyn Inventory>,
     streams: Arc<dyn NodeStreams>,
     known: Mutex<BTreeMap<String, NodeState>>,
     /// The time of the last request.
@@ -82,10 +82,10 @@ pub(super) struct Scraper {
 }
 
 impl Scraper {
-    pub(super) fn new(store: Arc<dyn Store>, streams: Arc<dyn NodeStreams>) -> Self {
+    pub(super) fn new(inventory: Arc<dyn Inventory>, streams: Arc<dyn NodeStreams>) -> Self {
         let (asked, ready) = (watch::Sender::new(None), watch::Sender::new(false));
         Self {
-            store,
+            inventory,
             streams,
             known: Mutex::default(),
             asked,
@@ -137,10 +137,8 @@ impl Scraper {
             }
             let began = Instant::now();
             if let Err(error) = self.scrape_all().await {
-                warn!(
-                    error = &error as &dyn std::error::Error,
-                    "failed to list nodes to scrape; retrying"
-                );
+                let error: &dyn std::error::Error = error.as_ref();
+                warn!(error, "failed to list nodes to scrape; retrying");
             }
             self.ready.send_replace(true);
             sleep(SCRAPE_INTERVAL.saturating_sub(began.elapsed())).await;
@@ -155,14 +153,10 @@ impl Scraper {
     }
 
     /// Scrapes every node, and soon again those without an earlier sample.
-    async fn scrape_all(self: &Arc<Self>) -> Result<(), StoreError> {
-        let scope = Scope {
-            resource: Resource::new("", "nodes"),
-            namespace: None,
-        };
-        let nodes = self.store.list(&scope, &ListPage::default()).await?.items;
-        // in the order of their names
-        let mut names: Vec<String> = nodes.into_iter().map(|node| node.key.name).collect();
+    async fn scrape_all(self: &Arc<Self>) -> Result<(), BoxError> {
+        let nodes = self.inventory.list("nodes", "", "").await?;
+        let mut names: Vec<String> = nodes.into_iter().map(|node| node.metadata.name).collect();
+        names.sort();
         self.known
             .lock()
             .retain(|name, _| names.binary_search(name).is_ok());

@@ -6,11 +6,12 @@
 
 mod auth;
 mod body;
+mod forward;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Incoming};
 use kubeapi::{
@@ -22,9 +23,10 @@ use serde_json::json;
 use wire::{bus::MAX_BODY, enroll::is_node_name};
 
 pub(crate) use self::auth::Auth;
-use self::body::{BodyMemory, Limits};
+use self::body::{BodyMemory, BodyPermit, Limits};
 use crate::{
     controllers::rules::{Call, CallAnswer, CallError, Rules},
+    peers::Peers,
     pki::{self, PkiError, ServerIdentity},
 };
 
@@ -55,6 +57,8 @@ pub(crate) struct Router {
     /// `None` if anybody may call.
     auth: Option<Auth>,
     memory: BodyMemory,
+    /// The other replicas; `None` if there are none that this one reaches.
+    peers: Option<Peers>,
     /// On the loopback interface, the accepted `Host` names, so that web pages in browsers cannot call.
     hosts: Option<Hosts>,
 }
@@ -64,7 +68,7 @@ impl Router {
     pub(crate) async fn bind(
         address: SocketAddr,
         anonymous: bool,
-        rules: Rules,
+        (rules, peers): (Rules, Option<Peers>),
         auth: Auth,
         identity: &ServerIdentity,
     ) -> Result<Server<HandlerService<Self>>, RouterError> {
@@ -76,22 +80,21 @@ impl Router {
             Some(pki::api_tls(identity)?)
         };
         let hosts = is_local.then(|| Hosts::new(Vec::new(), Scheme::Http));
-        let memory = BodyMemory::new(Limits::default());
         let router = Self {
-            rules,
             auth,
-            memory,
+            peers,
             hosts,
+            ..Self::unchecked(rules)
         };
         Ok(Server::bind(address, tls, HandlerService(router)).await?)
     }
 
-    /// Creates a service that anybody may call.
-    #[cfg(test)]
-    pub(crate) fn anonymous(rules: Rules) -> Self {
+    /// Creates a service that checks no callers and forwards nothing.
+    pub(crate) fn unchecked(rules: Rules) -> Self {
         Self {
             rules,
             auth: None,
+            peers: None,
             memory: BodyMemory::new(Limits::default()),
             hosts: None,
         }
@@ -111,7 +114,8 @@ impl Router {
                 why,
             ));
         }
-        let place = RequestPath::parse(head.uri.path())?;
+        let path = head.uri.path().to_owned();
+        let place = RequestPath::parse(&path)?;
         if let Some(auth) = &self.auth {
             let rule = self.rules.rule_for(place.namespace, place.path);
             auth.permit(&head.headers, place.namespace, rule.as_deref())
@@ -119,6 +123,24 @@ impl Router {
             // the token is for the cloud, and must not reach a service on a node
             head.headers.remove(header::AUTHORIZATION);
         }
+        let client = client_of(&head);
+        let (call, _room) = self.read(place, client, head, body).await?;
+        match &self.peers {
+            Some(peers) if !self.rules.has_node(&call.node) => {
+                forward::call(peers, &self.rules, call, client).await
+            }
+            _ => self.rules.call(call).await,
+        }
+    }
+
+    /// Reads the body of a call. The permit is to be kept until the call has ended.
+    async fn read(
+        &self,
+        place: RequestPath<'_>,
+        client: IpAddr,
+        head: Parts,
+        body: Incoming,
+    ) -> Result<(Call, BodyPermit), CallError> {
         let length = head.headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
         let length = length.or_else(|| body.is_end_stream().then_some(0));
@@ -129,12 +151,7 @@ impl Router {
             }
             return Err(body::too_large());
         }
-        let client = head.extensions.get::<PeerAddress>();
-        let client = client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |PeerAddress(address)| {
-            *address
-        });
-        // kept until the call has ended
-        let (body, _room) = self.memory.read(client, body, length).await?;
+        let (body, room) = self.memory.read(client, body, length).await?;
         let call = Call {
             node: place.node.to_owned(),
             namespace: place.namespace.to_owned(),
@@ -144,8 +161,16 @@ impl Router {
             headers: head.headers,
             body,
         };
-        self.rules.call(call).await
+        Ok((call, room))
     }
+}
+
+/// Returns the address of the client.
+fn client_of(head: &Parts) -> IpAddr {
+    let client = head.extensions.get::<PeerAddress>();
+    client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |PeerAddress(address)| {
+        *address
+    })
 }
 
 /// The parsed path of a request.

@@ -68,7 +68,7 @@ async fn listener_with(memory: BodyMemory) -> (SocketAddr, DropGuard) {
     let (rules, stop) = rules().await;
     let router = Router {
         memory,
-        ..Router::anonymous(rules)
+        ..Router::unchecked(rules)
     };
     let server = Server::bind(([127, 0, 0, 1], 0).into(), None, HandlerService(router))
         .await
@@ -109,7 +109,7 @@ async fn router_on_loopback_rejects_reads_that_web_pages_have_browsers_send() {
     let hosts = Some(Hosts::new(Vec::new(), Scheme::Http));
     let router = Router {
         hosts,
-        ..Router::anonymous(rules)
+        ..Router::unchecked(rules)
     };
     let server = Server::bind(([127, 0, 0, 1], 0).into(), None, HandlerService(router))
         .await

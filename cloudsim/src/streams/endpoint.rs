@@ -8,9 +8,10 @@
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::{Api, Client, api::ListParams};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tracing::{info, warn};
 
+use super::kubelets::NODES_PATH;
 use crate::pki::NAMESPACE;
 
 /// The first type of an API server's default for `--kubelet-preferred-address-types`.
@@ -19,6 +20,9 @@ const DEFAULT_TYPE: &str = "Hostname";
 const FLAG: &str = "--kubelet-preferred-address-types";
 /// The most pods of API servers that are read.
 const MAX_SERVERS: u32 = 50;
+/// The annotation with the path of a node's page for metrics-server, by which it finds the node behind an address of many.
+/// Source: `pkg/scraper/client/resource` of metrics-server.
+const METRICS_PATH_ANNOTATION: &str = "metrics.k8s.io/resource-metrics-path";
 
 /// The Service through which an API server reaches this cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,40 +70,72 @@ pub(crate) struct NodeAddress {
     address: String,
 }
 
-impl KubeletEndpoint {
-    /// Replaces the port in a patch of a Node's status, and puts the address before those of the node.
-    pub(crate) fn redirect(&self, patch: &mut Value) {
-        let Some(status) = patch.get_mut("status").and_then(Value::as_object_mut) else {
-            return;
-        };
+/// The directive that replaces a list in a strategic merge.
+fn replace_directive() -> Value {
+    json!({"$patch": "replace"})
+}
+
+/// Completes a patch of `node`'s status: `endpoint` is where its kubelet is found, if this cloud acts as the kubelet. Addresses in the
+/// patch replace all that are stored. Otherwise a strategic merge keeps one address of each type, as their merge key is the type, and
+/// addresses that were published before.
+///
+/// Source: `fixupPatchForNodeStatusAddresses` of `k8s.io/component-helpers`, which the kubelet uses.
+pub(crate) fn complete_patch(patch: &mut Value, node: &str, endpoint: Option<&KubeletEndpoint>) {
+    let Some(status) = patch.get_mut("status").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let mut own = None;
+    if let Some(endpoint) = endpoint {
         status.insert(
             "daemonEndpoints".to_owned(),
-            json!({"kubeletEndpoint": {"Port": self.port}}),
+            json!({"kubeletEndpoint": {"Port": endpoint.port}}),
         );
-        self.add_address(status);
+        own = endpoint.address.as_ref();
     }
+    if let Some(addresses) = status.get_mut("addresses").and_then(Value::as_array_mut) {
+        *addresses = replacement(own, addresses);
+    }
+    if own.is_some() {
+        annotate(
+            patch,
+            METRICS_PATH_ANNOTATION,
+            format!("{NODES_PATH}{node}/metrics/resource"),
+        );
+    }
+}
 
+/// Sets an annotation in a patch whose metadata are those of an object.
+fn annotate(patch: &mut Value, key: &str, value: String) {
+    let annotations = patch
+        .as_object_mut()
+        .map(|patch| patch.entry("metadata").or_insert_with(|| json!({})))
+        .and_then(Value::as_object_mut)
+        .map(|metadata| metadata.entry("annotations").or_insert_with(|| json!({})))
+        .and_then(Value::as_object_mut);
+    if let Some(annotations) = annotations {
+        annotations.insert(key.to_owned(), value.into());
+    }
+}
+
+/// Returns the address of the cloud and then those of the node, each once, with the directive.
+fn replacement(own: Option<&NodeAddress>, addresses: &[Value]) -> Vec<Value> {
+    let own = own.map(|own| json!({"type": own.address_type, "address": own.address}));
+    let mut all: Vec<Value> = own.into_iter().collect();
+    for address in addresses {
+        if !all.contains(address) && *address != replace_directive() {
+            all.push(address.clone());
+        }
+    }
+    all.push(replace_directive());
+    all
+}
+
+impl KubeletEndpoint {
     /// Returns a patch for a Node whose status lacks the address.
     pub(crate) fn missing_address(&self, node: &Value) -> Option<Value> {
-        let addresses = node["status"].get("addresses")?;
-        let mut status = Map::new();
-        status.insert("addresses".to_owned(), addresses.clone());
-        self.add_address(&mut status);
-        let is_first = addresses.get(0) == status["addresses"].get(0);
-        (!is_first).then(|| json!({"status": status}))
-    }
-
-    /// Puts the address first. Without the directive, a strategic merge would keep only one address of each type, as their merge key is
-    /// the type. Source: `fixupPatchForNodeStatusAddresses` of `k8s.io/component-helpers`, which the kubelet uses.
-    fn add_address(&self, status: &mut Map<String, Value>) {
-        let addresses = status.get_mut("addresses").and_then(Value::as_array_mut);
-        if let (Some(own), Some(addresses)) = (&self.address, addresses) {
-            let own = json!({"type": own.address_type, "address": own.address});
-            let directive = json!({"$patch": "replace"});
-            addresses.retain(|address| *address != own && *address != directive);
-            addresses.insert(0, own);
-            addresses.push(directive);
-        }
+        let addresses = node["status"].get("addresses")?.as_array()?;
+        let all = replacement(Some(self.address.as_ref()?), addresses);
+        (addresses.first() != all.first()).then(|| json!({"status": {"addresses": all}}))
     }
 }
 
@@ -193,31 +229,52 @@ mod tests {
     }
 
     #[test]
-    fn address_of_the_cloud_comes_before_those_of_the_node() {
-        let own = json!([{"type": "InternalIP", "address": "192.0.2.7"}, {"type": "Hostname", "address": "edge-1"}]);
-        for address_type in ["Hostname", "InternalIP"] {
-            let endpoint = endpoint(address_type);
-            let mut patch = json!({"status": {"addresses": own}});
-            endpoint.redirect(&mut patch);
-            let expected = json!([
-                {"type": address_type, "address": "10.96.0.7"},
-                {"type": "InternalIP", "address": "192.0.2.7"}, {"type": "Hostname", "address": "edge-1"},
-                {"$patch": "replace"}]);
-            let port = json!({"kubeletEndpoint": {"Port": 10003}});
-            assert_eq!(
-                patch,
-                json!({"status": {"addresses": expected, "daemonEndpoints": port}})
-            );
-            // a second time changes nothing
-            let before = patch.clone();
-            endpoint.redirect(&mut patch);
-            assert_eq!(patch, before);
-            assert_eq!(endpoint.missing_address(&patch), None);
-            let node = json!({"status": {"addresses": own}});
-            assert_eq!(
-                endpoint.missing_address(&node),
-                Some(json!({"status": {"addresses": expected}}))
-            );
+    fn addresses_of_a_patch_replace_all_that_are_stored() {
+        let address = |kind: &str, address: &str| json!({"type": kind, "address": address});
+        let (ip, host) = (
+            address("InternalIP", "192.0.2.7"),
+            address("Hostname", "edge-1"),
+        );
+        let directive = replace_directive();
+        for (published, own) in [
+            (None, vec![ip.clone(), host.clone()]),
+            // two addresses of one type, as of a dual-stack node
+            (
+                None,
+                vec![
+                    ip.clone(),
+                    address("InternalIP", "2001:db8::7"),
+                    host.clone(),
+                ],
+            ),
+            (Some("Hostname"), vec![ip.clone(), host.clone()]),
+            (Some("InternalIP"), vec![ip.clone(), host.clone()]),
+        ] {
+            let endpoint = published.map(endpoint);
+            let first = published.map(|kind| address(kind, "10.96.0.7"));
+            let expected: Vec<_> = first.iter().chain(&own).chain([&directive]).collect();
+            // an address that is there twice, or a directive of the node's own, changes nothing
+            let twice = [own.clone(), vec![directive.clone(), own[0].clone()]].concat();
+            for sent in [&own, &twice] {
+                let mut patch = json!({"status": {"addresses": sent}});
+                complete_patch(&mut patch, "edge-1", endpoint.as_ref());
+                assert_eq!(json!(expected), patch["status"]["addresses"]);
+                let port = published.map(|_| json!({"kubeletEndpoint": {"Port": 10003}}));
+                assert_eq!(patch["status"].get("daemonEndpoints"), port.as_ref());
+                let path = published.map(|_| json!("/nodes/edge-1/metrics/resource"));
+                let annotation =
+                    patch.pointer("/metadata/annotations/metrics.k8s.io~1resource-metrics-path");
+                assert_eq!(annotation, path.as_ref());
+                let before = patch.clone();
+                complete_patch(&mut patch, "edge-1", endpoint.as_ref());
+                assert_eq!(patch, before, "a second time changes nothing");
+                if let Some(endpoint) = &endpoint {
+                    assert_eq!(endpoint.missing_address(&patch), None);
+                    let node = json!({"status": {"addresses": own}});
+                    let missing = json!({"status": {"addresses": expected}});
+                    assert_eq!(endpoint.missing_address(&node), Some(missing));
+                }
+            }
         }
     }
 
@@ -234,9 +291,14 @@ mod tests {
             endpoint("Hostname").missing_address(&json!({"status": {}})),
             None
         );
-        let mut patch = json!({"metadata": {"labels": {"a": "b"}}});
-        endpoint("Hostname").redirect(&mut patch);
-        assert_eq!(patch, json!({"metadata": {"labels": {"a": "b"}}}));
+        for other in [
+            json!({"metadata": {"labels": {"a": "b"}}}),
+            json!({"status": {"phase": "x"}}),
+        ] {
+            let mut patch = other.clone();
+            complete_patch(&mut patch, "edge-1", None);
+            assert_eq!(patch, other);
+        }
     }
 
     #[test]

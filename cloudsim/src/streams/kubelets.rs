@@ -1,33 +1,36 @@
 //! The endpoint through which an external API server reaches kubelets, CloudCore's stream server (port 10003): it acts as the kubelet of
 //! every node and forwards requests through the nodes' tunnels.
 //!
-//! Only the API server may call it: with a client certificate of the given CA (kubelets have `--client-ca-file` for that) and one of the
-//! given names. Nodes' certificates are never accepted.
+//! The API server calls it with a client certificate of the given CA (kubelets have `--client-ca-file` for that) and one of the given
+//! names. Nodes' certificates are never accepted. Clients with a token read metrics ([`Scrapers`]).
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
 use kubeapi::{Body, Identity, NodeAnswer, NodeIo, NodeRequest, NodeStreams, serve::Handler};
-use limits::read_regular_file;
-use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
-use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tracing::debug;
-use wire::names::{is_dns_label, is_path_segment};
+use wire::{
+    enroll::is_node_name,
+    names::{is_dns_label, is_path_segment},
+};
 
-use super::{StreamService, Tunnels};
-use crate::pki::ServerIdentity;
+use super::{
+    ClientCa, ClusterTunnels, StreamService,
+    scrapers::{self, Scrapers},
+};
+use crate::reviews::bearer_token;
 
 /// The header in which an API server names the path of the original request.
 const FORWARDED_URI: &str = "x-forwarded-uri";
-/// The largest file with the CA's certificates, in bytes.
-const MAX_CA_BYTES: u64 = 1024 * 1024;
+/// The path before the name of a node and a path of its kubelet, for clients that choose the path.
+pub(super) const NODES_PATH: &str = "/nodes/";
 /// The buffer of a stream's output, bytes: two TLS records. The default of `copy` costs the API server twice the time.
 const RELAY_BUFFER_BYTES: usize = 32 * 1024;
 /// The group with all rights.
@@ -46,154 +49,63 @@ pub struct KubeletOptions {
     pub service: Option<StreamService>,
 }
 
-/// Where the CA of the API server's client certificate is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClientCa {
-    /// In a file, PEM.
-    File(PathBuf),
-    /// In the cluster: ConfigMap `extension-apiserver-authentication` of namespace kube-system, which every API server publishes.
-    /// Source: <https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/>.
-    Cluster,
-}
-
-/// Namespace, name and key of the ConfigMap with the CA.
-const CLUSTER_CA: [&str; 3] = [
-    "kube-system",
-    "extension-apiserver-authentication",
-    "client-ca-file",
-];
-
-/// The CA of clients cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientCaError {
-    /// The file cannot be read.
-    #[error("the certificate of --stream-client-ca {path} cannot be read")]
-    File {
-        /// The path of the file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The cluster's ConfigMap cannot be read.
-    #[error(
-        "cannot read the ConfigMap kube-system/extension-apiserver-authentication with the CA of the API server's clients; name the CA with --stream-client-ca"
-    )]
-    Cluster(#[source] kube::Error),
-    /// There is no certificate.
-    #[error("{place} contains no CA certificate: {why}")]
-    Certificate {
-        /// Where it was expected.
-        place: String,
-        /// The reason.
-        why: String,
-    },
-}
-
-impl ClientCa {
-    /// Reads the certificates, PEM; returns their place as well.
-    async fn read(&self, client: &Client) -> Result<(Vec<u8>, String), ClientCaError> {
-        match self {
-            Self::File(path) => {
-                let text = read_regular_file(path, MAX_CA_BYTES);
-                let text = text.map_err(|source| ClientCaError::File {
-                    path: path.clone(),
-                    source,
-                })?;
-                Ok((text, format!("--stream-client-ca {}", path.display())))
-            }
-            Self::Cluster => {
-                let [namespace, name, key] = CLUSTER_CA;
-                let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-                let found = maps.get(name).await.map_err(ClientCaError::Cluster)?;
-                let text = found.data.and_then(|mut data| data.remove(key));
-                let place = format!("key {key} of the ConfigMap {namespace}/{name}");
-                Ok((text.unwrap_or_default().into_bytes(), place))
-            }
-        }
-    }
-}
-
-/// Returns the TLS configuration: this cloud's certificate, and clients of that CA only.
-pub(crate) async fn tls(
-    options: &KubeletOptions,
-    client: &Client,
-    identity: &ServerIdentity,
-) -> Result<ServerConfig, ClientCaError> {
-    let (text, place) = options.client_ca.read(client).await?;
-    let bad = |why: String| ClientCaError::Certificate {
-        place: place.clone(),
-        why,
-    };
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&text) {
-        let certificate = certificate.map_err(|error| bad(error.to_string()))?;
-        roots
-            .add(certificate)
-            .map_err(|error| bad(error.to_string()))?;
-    }
-    let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build();
-    let verifier = verifier.map_err(|error| bad(error.to_string()))?;
-    ServerConfig::builder()
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(vec![identity.cert.clone()], identity.key.clone_key())
-        .map_err(|error| bad(error.to_string()))
-}
-
 /// The kubelets of all nodes as an HTTP service; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Kubelets {
     client: Client,
-    tunnels: Tunnels,
+    tunnels: ClusterTunnels,
     names: Arc<[String]>,
+    scrapers: Scrapers,
 }
 
 /// A refusal: status and reason.
-type Refusal = (StatusCode, String);
+pub(super) type Refusal = (StatusCode, String);
 
 impl Kubelets {
     /// Creates the service; pods are looked up through `client`.
-    pub(crate) fn new(client: Client, tunnels: Tunnels, names: &[String]) -> Self {
+    pub(crate) fn new(client: Client, tunnels: ClusterTunnels, names: &[String]) -> Self {
         Self {
+            scrapers: Scrapers::new(client.clone()),
             client,
             tunnels,
             names: names.into(),
         }
     }
 
-    async fn answer(&self, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
-        self.permit(request.extensions().get::<Identity>())?;
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+        let identity = request.extensions().get::<Identity>();
+        match identity {
+            Some(identity) => self.permit(identity)?,
+            // before anything is looked up for a client without a token
+            None => drop(bearer_token(request.headers()).map_err(scrapers::refusal_of)?),
+        }
         let path = request
             .uri()
             .path_and_query()
-            .map_or("/", |path| path.as_str())
-            .to_owned();
-        let host = request.uri().host().map(str::to_owned);
-        let node = self
-            .node(request.uri().path(), host.as_deref(), request.headers())
-            .await?;
-        let asked = NodeRequest {
-            method: request.method().clone(),
-            path_and_query: path,
-            headers: request.headers().clone(),
+            .map_or("/", |path| path.as_str());
+        let (named, path) = match named_node(path) {
+            Some((node, path)) => (Some(node.to_owned()), path.to_owned()),
+            None => (None, path.to_owned()),
         };
-        let answered = self.tunnels.ask(&node, asked).await;
-        match answered.map_err(|error| (error.code(), error.to_string()))? {
-            NodeAnswer::Response(response) => Ok(response),
-            NodeAnswer::Upgraded(head, io) => {
-                let upgrade = hyper::upgrade::on(&mut request);
-                tokio::spawn(async move {
-                    match upgrade.await {
-                        Ok(upgraded) => relay(TokioIo::new(upgraded), io).await,
-                        Err(error) => debug!(%error, "failed to upgrade a connection"),
-                    }
-                });
-                Ok(Response::from_parts(head, empty()))
+        let node = match named {
+            Some(node) => node,
+            None => {
+                let host = request.uri().host();
+                self.node(request.uri().path(), host, request.headers())
+                    .await?
             }
+        };
+        if identity.is_none() {
+            let page = path.split('?').next().unwrap_or_default();
+            let scrapers = self
+                .scrapers
+                .permit(request.headers(), (request.method(), page), &node);
+            scrapers.await?;
         }
+        deliver(&self.tunnels, &node, path, request).await
     }
 
-    fn permit(&self, identity: Option<&Identity>) -> Result<(), Refusal> {
-        let identity = identity.ok_or((StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()))?;
+    fn permit(&self, identity: &Identity) -> Result<(), Refusal> {
         let is_master = identity.groups.iter().any(|group| group == MASTERS);
         if is_master || self.names.contains(&identity.user) {
             return Ok(());
@@ -231,10 +143,10 @@ impl Kubelets {
             .or_else(|| header(header::HOST.as_str()).map(without_port))
             .unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        if self.tunnels.has(host) {
+        if self.tunnels.has(host).await {
             return Ok(host.to_owned());
         }
-        self.tunnels.at(host).ok_or_else(|| {
+        self.tunnels.at(host).await.ok_or_else(|| {
             let why = format!("no node, or more than one, has the address {host:?}; use a path of a pod, or {FORWARDED_URI}");
             (StatusCode::NOT_FOUND, why)
         })
@@ -262,6 +174,41 @@ impl Kubelets {
             )
         })
     }
+}
+
+/// Sends a request to the kubelet of a node, and relays what follows.
+pub(super) async fn deliver(
+    streams: &dyn NodeStreams,
+    node: &str,
+    path_and_query: String,
+    mut request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    let asked = NodeRequest {
+        method: request.method().clone(),
+        path_and_query,
+        headers: request.headers().clone(),
+    };
+    let answered = streams.ask(node, asked).await;
+    match answered.map_err(|error| (error.code(), error.to_string()))? {
+        NodeAnswer::Response(response) => Ok(response),
+        NodeAnswer::Upgraded(head, io) => {
+            let upgrade = hyper::upgrade::on(&mut request);
+            tokio::spawn(async move {
+                match upgrade.await {
+                    Ok(upgraded) => relay(TokioIo::new(upgraded), io).await,
+                    Err(error) => debug!(%error, "failed to upgrade a connection"),
+                }
+            });
+            Ok(Response::from_parts(head, empty()))
+        }
+    }
+}
+
+/// Returns the node and the kubelet's path in `/nodes/NODE/PATH`.
+fn named_node(path: &str) -> Option<(&str, &str)> {
+    let rest = path.strip_prefix(NODES_PATH)?;
+    let (node, path) = rest.split_at(rest.find('/')?);
+    is_node_name(node).then_some((node, path))
 }
 
 /// Returns the node in `/api/v1/nodes/NODE/proxy/…`.
@@ -302,14 +249,17 @@ fn empty() -> Body {
         .boxed_unsync()
 }
 
+/// Returns the answer to a refused request.
+pub(super) fn refusal((status, why): Refusal) -> Response<Body> {
+    let body = Full::new(Bytes::from(format!("{why}\n"))).map_err(|never| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = status;
+    response
+}
+
 impl Handler for Kubelets {
     async fn handle(self, request: Request<Incoming>) -> Response<Body> {
-        self.answer(request).await.unwrap_or_else(|(status, why)| {
-            let body = Full::new(Bytes::from(format!("{why}\n"))).map_err(|never| match never {});
-            let mut response = Response::new(body.boxed_unsync());
-            *response.status_mut() = status;
-            response
-        })
+        self.answer(request).await.unwrap_or_else(refusal)
     }
 }
 
@@ -329,6 +279,18 @@ mod tests {
         );
         assert_eq!(node_name("/metrics"), None);
         assert_eq!(node_name("/api/v1/nodes//proxy"), None);
+        assert_eq!(
+            named_node("/nodes/edge-1/metrics/resource?a=b"),
+            Some(("edge-1", "/metrics/resource?a=b"))
+        );
+        for path in [
+            "/nodes/edge-1",
+            "/nodes//metrics",
+            "/nodes/EDGE/metrics",
+            "/metrics",
+        ] {
+            assert_eq!(named_node(path), None, "{path}");
+        }
         assert_eq!(
             (without_port("192.0.2.1:10350"), without_port("edge-1")),
             ("192.0.2.1", "edge-1")

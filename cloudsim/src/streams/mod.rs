@@ -11,24 +11,30 @@
 //! `STALL_TIMEOUT` the stream is ended, never the tunnel.
 
 mod answer;
+mod client_ca;
+mod cluster;
 mod connect_request;
 mod endpoint;
 mod inbox;
 mod kubelets;
 mod listener;
 mod metrics;
+mod scrapers;
 mod stream;
 mod table;
 mod tunnel;
 mod upgrade;
 
 pub(crate) use self::{
-    endpoint::{KubeletEndpoint, NodeAddress},
-    kubelets::{Kubelets, tls},
+    client_ca::ClientTrust,
+    cluster::{ClusterTunnels, answer_forwarded},
+    endpoint::{KubeletEndpoint, NodeAddress, complete_patch},
+    kubelets::Kubelets,
 };
 pub use self::{
+    client_ca::{ClientCa, ClientCaError},
     endpoint::{StreamService, StreamServiceError},
-    kubelets::{ClientCa, ClientCaError, KubeletOptions},
+    kubelets::KubeletOptions,
     listener::{StreamServer, StreamServerError},
     table::Tunnels,
 };

@@ -1,7 +1,7 @@
 //! The table of tunnels by node: a newer tunnel of a node ends the older one. One table serves all replicas of the hub.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -11,6 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use jiff::Timestamp;
 use kubeapi::{NodeAnswer, NodeError, NodeRequest, NodeStreams};
 use parking_lot::Mutex;
 use tokio::{
@@ -25,13 +26,14 @@ use super::{
     metrics::StreamMetrics,
     stream::{NodeStream, Streams},
 };
+use crate::peers::TunnelRecord;
 
 /// The maximum number of streams of a node; `edge-agent` answers as many.
 pub(super) const MAX_STREAMS: usize = 256;
 /// Frames queued for a node. Each stream additionally waits for its turn.
 const OUTBOUND_QUEUE: usize = 4;
 /// How long the head of an answer may take. EdgeCore does not report that it cannot reach its own server.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The headers that a node sends when it dials.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +48,7 @@ pub(super) struct DialHeaders {
 #[derive(Clone, Debug)]
 struct Tunnel {
     number: u64,
+    since: Timestamp,
     /// The node's address, as it reports it.
     address: String,
     frames: mpsc::Sender<Frame>,
@@ -130,6 +133,7 @@ impl Tunnels {
         let (frames, outbound) = mpsc::channel(OUTBOUND_QUEUE);
         let tunnel = Tunnel {
             number: self.0.tunnels.fetch_add(1, Ordering::Relaxed),
+            since: Timestamp::now(),
             address: dial_headers.address,
             frames,
             streams: Streams::new(dial_headers.window),
@@ -183,14 +187,27 @@ impl Tunnels {
         self.0.nodes.lock().contains_key(node)
     }
 
-    /// Returns the node that reports this address, if there is exactly one.
-    pub(super) fn at(&self, address: &str) -> Option<String> {
+    /// Returns the nodes that report this address.
+    pub(super) fn nodes_at(&self, address: &str) -> BTreeSet<String> {
         let nodes = self.0.nodes.lock();
-        let mut found = nodes
+        nodes
             .iter()
-            .filter(|(_, tunnel)| tunnel.address == address && !address.is_empty());
-        let node = found.next()?.0.clone();
-        found.next().is_none().then_some(node)
+            .filter(|(_, tunnel)| tunnel.address == address && !address.is_empty())
+            .map(|(node, _)| node.clone())
+            .collect()
+    }
+
+    /// Returns all tunnels, ordered by node, for other replicas.
+    pub(crate) fn list(&self) -> Vec<TunnelRecord> {
+        let nodes = self.0.nodes.lock();
+        let record = |(node, tunnel): (&String, &Tunnel)| TunnelRecord {
+            node: node.clone(),
+            since: tunnel.since,
+            address: tunnel.address.clone(),
+        };
+        let mut all: Vec<_> = nodes.iter().map(record).collect();
+        all.sort_by(|one, other| one.node.cmp(&other.node));
+        all
     }
 
     /// Returns the numbers of tunnels and of open streams.

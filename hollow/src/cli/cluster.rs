@@ -1,6 +1,6 @@
 //! Options of a cloud that works with the API server of an existing cluster.
 
-use std::path::PathBuf;
+use std::{net::IpAddr, path::PathBuf};
 
 use agent::cli::{subdomain, values};
 use clap::Args;
@@ -51,6 +51,19 @@ pub struct ClusterArgs {
     /// HTTP port for /healthz, /readyz and /metrics [default: none]
     #[arg(long, value_name = "PORT", value_parser = values::port, requires = "cluster", help_heading = headings::CLUSTER)]
     pub health_port: Option<u16>,
+
+    /// Port of metrics.k8s.io for `kubectl top`, which the cluster's API server calls, usually 10006 [default: none]
+    #[arg(long, value_name = "PORT", value_parser = values::port, requires = "cluster", help_heading = headings::CLUSTER)]
+    pub metrics_api_port: Option<u16>,
+
+    /// Port at which other replicas reach this one, to forward logs, commands and router calls for its nodes, usually 10005
+    /// [default: none]
+    #[arg(long, value_name = "PORT", value_parser = values::port, requires = "cluster", help_heading = headings::CLUSTER)]
+    pub replica_port: Option<u16>,
+
+    /// IP address at which other replicas reach this one [default: --address]
+    #[arg(long, value_name = "IP", requires = "replica_port", help_heading = headings::CLUSTER)]
+    pub replica_address: Option<IpAddr>,
 }
 
 impl ClusterArgs {
@@ -103,6 +116,9 @@ mod tests {
         }
         for option in [
             &["--health-port", "1"][..],
+            &["--replica-port", "1"],
+            &["--metrics-api-port", "1"],
+            &["--kube-context", "c", "--replica-address", "192.0.2.1"],
             &["--installation", "i"],
             &["--in-cluster"],
         ] {

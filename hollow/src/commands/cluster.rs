@@ -1,7 +1,9 @@
 //! Finds the cluster that `cloudsim up` serves, and the cloud's identity there, from a kubeconfig or from the pod that it runs in.
 
+use std::net::IpAddr;
+
 use anyhow::{Context, bail};
-use cloudsim::ClusterOptions;
+use cloudsim::{ClusterOptions, PeerOptions};
 use kube::{
     Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -16,7 +18,8 @@ use super::{
 use crate::{cli::ClusterArgs, reach::OwnNames};
 
 /// Returns the options with which the cloud is started.
-pub(super) async fn options(args: &ClusterArgs) -> anyhow::Result<ClusterOptions> {
+pub(super) async fn options(args: &ClusterArgs, address: IpAddr) -> anyhow::Result<ClusterOptions> {
+    let peer = peer(args, address)?;
     let config = if args.in_cluster {
         Config::incluster().context(
             "not running in a pod: KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT or the service account's files are missing; outside \
@@ -29,8 +32,24 @@ pub(super) async fn options(args: &ClusterArgs) -> anyhow::Result<ClusterOptions
         installation: args.installation.clone(),
         install_crds: args.install_crds,
         health_port: args.health_port,
+        metrics_api_port: args.metrics_api_port,
+        peer,
         ..ClusterOptions::new(config, &replica())
     })
+}
+
+/// Returns how other replicas reach this one, which listens at `address`.
+fn peer(args: &ClusterArgs, address: IpAddr) -> anyhow::Result<Option<PeerOptions>> {
+    let Some(port) = args.replica_port else {
+        return Ok(None);
+    };
+    let address = args.replica_address.unwrap_or(address);
+    if address.is_unspecified() {
+        bail!(
+            "other replicas cannot dial {address}: --replica-port needs --replica-address with the address of this machine or pod"
+        );
+    }
+    Ok(Some(PeerOptions { port, address }))
 }
 
 /// Reads `~/.kube/config`.

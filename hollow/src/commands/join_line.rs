@@ -88,6 +88,8 @@ mod tests {
             relay: None,
             kubelets: None,
             router: None,
+            replicas: None,
+            metrics_api: None,
         };
         for (host, at, cloud, cert, tunnel) in [
             (
@@ -147,6 +149,8 @@ mod tests {
             relay: None,
             kubelets: None,
             router: None,
+            replicas: None,
+            metrics_api: None,
         };
         let reach = Reach {
             names: vec!["127.0.0.1".into()],

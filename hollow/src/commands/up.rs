@@ -130,7 +130,7 @@ impl Run {
     /// Runs a cloud with a cluster's API server until Ctrl-C.
     async fn with_cluster(mut self) -> anyhow::Result<()> {
         let mut options = options(&self.up, &self.reach);
-        let cluster = cluster::options(&self.up.cluster).await?;
+        let cluster = cluster::options(&self.up.cluster, self.up.address).await?;
         self.cluster_url = cluster.config.cluster_url.to_string();
         options.cluster = Some(cluster);
         self.registration = self.register(None).await?;

@@ -8,12 +8,17 @@
 // what only scenarios need that are not here
 #![allow(dead_code)]
 
+mod addresses;
 mod bad_clusters;
 mod calls;
+mod forwarding;
 mod keys;
+mod leftovers;
+mod metrics_api;
 mod outages;
 mod replicas;
 mod rights;
+mod rotation;
 
 #[path = "../world/acknowledge.rs"]
 mod acknowledge;

@@ -325,12 +325,13 @@ async fn each_rule_is_for_a_call_that_is_made() {
         client_names: Vec::new(),
         service: None,
     });
-    cloudsim::Cloud::start(options)
-        .await
-        .unwrap()
-        .stop()
-        .await
-        .unwrap();
+    let cloud = cloudsim::Cloud::start(options).await.unwrap();
+    let unknown = "Authorization: Bearer none\r\n";
+    let kubelets = cloud.addresses().kubelets.unwrap();
+    let anonymous = Caller::anonymous(&world).await;
+    let scraped = anonymous.https(kubelets, "/nodes/edge-1/metrics", unknown, b"");
+    assert_eq!(scraped.await.unwrap().0, 401);
+    cloud.stop().await.unwrap();
 
     let calls = world.cluster().calls();
     let is_made = |right: &Right| {

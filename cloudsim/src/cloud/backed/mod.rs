@@ -5,12 +5,13 @@
 mod crds;
 mod health;
 mod leader;
+mod leftover_syncs;
 mod observer;
 mod revoked_sessions;
 mod rights;
 mod sessions;
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -36,6 +37,7 @@ pub use self::{
 use super::metrics::Metrics;
 use crate::{
     controllers::{events::Recorder, manager, workloads::Shared},
+    peers::{PeerOptions, PeerTls, ReadPeers},
     pki::{JoinToken, JoinTokens, NAMESPACE, NodeCertificates, Pki, PkiError},
     sessions::Sessions,
     tasks::Tasks,
@@ -63,6 +65,10 @@ pub struct ClusterOptions {
     pub install_crds: bool,
     /// The port for health and metrics, 0 for any free one; `None` if they are not served.
     pub health_port: Option<u16>,
+    /// The port of `metrics.k8s.io` for the cluster's API server, 0 for any free one; `None` if it is not served.
+    pub metrics_api_port: Option<u16>,
+    /// How other replicas reach this one; `None` if they do not.
+    pub peer: Option<PeerOptions>,
     /// Sees the requests to the cluster's API.
     pub observer: Option<Observer>,
 }
@@ -76,6 +82,8 @@ impl ClusterOptions {
             replica: replica.to_owned(),
             install_crds: true,
             health_port: None,
+            metrics_api_port: None,
+            peer: None,
             observer: None,
         }
     }
@@ -153,6 +161,8 @@ pub enum ClusterError {
 pub(super) struct Backed {
     pub(super) client: Client,
     pub(super) options: ClusterOptions,
+    /// Where other replicas reach this one, once it is known.
+    pub(super) peer_address: Option<SocketAddr>,
     election: Election,
 }
 
@@ -192,6 +202,7 @@ impl Backed {
         Ok(Self {
             client,
             options: options.clone(),
+            peer_address: None,
             election,
         })
     }
@@ -275,6 +286,22 @@ impl Backed {
         )
     }
 
+    /// Returns the other replicas, if this one is to reach them and to be reached.
+    pub(super) async fn peering(
+        &self,
+    ) -> Result<Option<(PeerOptions, PeerTls, ReadPeers)>, PkiError> {
+        let Some(options) = self.options.peer else {
+            return Ok(None);
+        };
+        let tls = PeerTls::ensure(&self.client).await?;
+        let (client, replica) = (self.client.clone(), self.options.replica.clone());
+        let read: ReadPeers = Box::new(move || {
+            let (client, replica) = (client.clone(), replica.clone());
+            Box::pin(async move { Ok(sessions::peers(&client, &replica).await?) })
+        });
+        Ok(Some((options, tls, read)))
+    }
+
     pub(super) fn leading(&self) -> Leading {
         self.election.leading()
     }
@@ -295,7 +322,7 @@ impl Backed {
     ) {
         let leading = self.election.leading();
         let (client, events) = (self.client.clone(), events.clone());
-        let policy = leading.run(tasks.child_token(), move |term| {
+        let policy = leading.clone().run(tasks.child_token(), move |term| {
             let shared =
                 Shared::new(client.clone(), events.clone()).counted_in(metrics.queues.clone());
             manager::run_kubeedges(shared, term)
@@ -308,7 +335,12 @@ impl Backed {
             tasks.child_token(),
         );
         tasks.spawn("ends of certificates", ends);
-        let replica = self.options.replica.clone();
+        let client = self.client.clone();
+        let leftovers = leading.run(tasks.child_token(), move |term| {
+            leftover_syncs::run(client.clone(), term)
+        });
+        tasks.spawn("leftover ObjectSyncs", leftovers);
+        let replica = (self.options.replica.clone(), self.peer_address);
         let told = sessions::run(
             self.client.clone(),
             replica,

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
@@ -17,6 +18,7 @@ use wire::instance::Instance;
 
 use super::leader::LEASE_DURATION;
 use crate::{
+    peers::{PeerNodes, TunnelRecord},
     pki::{Change, Precondition, RecordEntry, Records, RecordsError},
     sessions::{NodeSession, RemoteSession, Sessions},
 };
@@ -43,6 +45,12 @@ struct SessionsRecord {
     #[serde(default)]
     started: Option<Timestamp>,
     nodes: Vec<NodeSession>,
+    /// Where other replicas reach this one.
+    #[serde(default)]
+    address: Option<SocketAddr>,
+    /// The stream tunnels of nodes.
+    #[serde(default)]
+    tunnels: Vec<TunnelRecord>,
     /// The run of the agent that has each node's session.
     #[serde(default)]
     runs: HashMap<String, String>,
@@ -51,7 +59,7 @@ struct SessionsRecord {
 /// Writes the records until `stop`.
 pub(super) async fn run(
     client: Client,
-    replica: String,
+    (replica, address): (String, Option<SocketAddr>),
     sessions: Sessions,
     stop: CancellationToken,
 ) {
@@ -64,10 +72,13 @@ pub(super) async fn run(
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let mut nodes = sessions.list();
         nodes.truncate(MAX_SESSIONS);
+        let mut tunnels = sessions.tunnels().list();
+        tunnels.truncate(MAX_SESSIONS);
         let known: Vec<_> = nodes
             .iter()
             .map(|session| (session.node.clone(), session.since))
             .collect();
+        let known = (known, tunnels.clone());
         if written.as_ref() == Some(&known) && written_at.elapsed() < WRITE_INTERVAL {
             continue;
         }
@@ -81,7 +92,9 @@ pub(super) async fn run(
             at: Timestamp::now(),
             started: Some(started),
             nodes,
-            runs
+            address,
+            tunnels,
+            runs,
         });
         let mut changes = vec![Change {
             name: replica.clone(),
@@ -127,6 +140,23 @@ fn alive(known: &[RecordEntry], now: Timestamp) -> BTreeMap<String, SessionsReco
             && now.duration_since(record.at).unsigned_abs() < MAX_AGE
     });
     all
+}
+
+/// Returns the nodes of all replicas but `own` that forwarded requests reach.
+pub(super) async fn peers(client: &Client, own: &str) -> Result<Vec<PeerNodes>, RecordsError> {
+    let known = Records::in_cluster(KIND, client).list().await?;
+    let nodes = |(replica, record): (String, SessionsRecord)| {
+        let sessions = record.nodes.into_iter();
+        Some(PeerNodes {
+            replica: record.address.filter(|_| replica != own)?,
+            sessions: sessions
+                .map(|session| (session.node, session.since))
+                .collect(),
+            tunnels: record.tunnels,
+        })
+    };
+    let alive = alive(&known, Timestamp::now());
+    Ok(alive.into_iter().filter_map(nodes).collect())
 }
 
 /// Returns the removal of a record whose replica has ended.

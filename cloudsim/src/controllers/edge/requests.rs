@@ -25,6 +25,7 @@ use crate::{
     controllers::{api_status, deadline::within, refusal_log::log_refused},
     delivery::Reply,
     mailbox::{ObjectKind, ObjectPath},
+    streams::complete_patch,
 };
 
 /// The state of the pod that a refused request names.
@@ -235,9 +236,7 @@ impl Edge {
             }
             (ResourceType::NodePatch, Verb::Patch) => {
                 let mut patch = patch_of(content).map_err(kube::Error::SerdeError)?;
-                if let Some(kubelets) = &self.kubelets {
-                    kubelets.redirect(&mut patch);
-                }
+                complete_patch(&mut patch, name, self.kubelets.as_ref());
                 match self.patch_node(name, patch).await {
                     // the node registers again, which writes its Node anew
                     Err(kube::Error::Api(status)) if kubeapi::is_damaged(&status) => {

@@ -113,6 +113,11 @@ impl Rules {
         open
     }
 
+    /// Reports whether the node is connected to this replica.
+    pub(crate) fn has_node(&self, node: &str) -> bool {
+        self.nodes().has(node)
+    }
+
     /// Returns this cloud's name in `Via`.
     pub(crate) fn via(&self) -> &Via {
         self.targets().via()

@@ -12,7 +12,7 @@ use crate::router::Router;
 #[tokio::test]
 async fn a_rule_that_leads_to_the_router_does_not_go_round() {
     let world = World::new().await;
-    let router = Router::anonymous(world.rules.clone());
+    let router = Router::unchecked(world.rules.clone());
     let server = Server::bind(([127, 0, 0, 1], 0).into(), None, HandlerService(router))
         .await
         .unwrap();

@@ -1,0 +1,119 @@
+//! Clients with a bearer token: metrics-server and Prometheus read the metrics of nodes, as they read those of kubelets. Logs and commands
+//! are for the API server alone.
+//!
+//! Source: the kubelet's authorization, `GetRequestAttributes` of `pkg/kubelet/server`.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use http::{HeaderMap, Method, StatusCode};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use wire::enroll::sha256_hex;
+
+use super::kubelets::Refusal;
+use crate::reviews::{ReviewError, bearer_token, is_granted, owner_of};
+
+/// How long an allowed request is allowed again without a review. Kubelets: two minutes.
+const ALLOWED_TIME: Duration = Duration::from_secs(60);
+/// The most permissions that are remembered; each node needs one for each client.
+const MAX_ALLOWED: usize = 8192;
+
+/// By digest of the token, node and subresource, when it was allowed.
+type Allowed = HashMap<(String, String, &'static str), Instant>;
+
+/// Checks tokens; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Scrapers {
+    client: Client,
+    allowed: Arc<Mutex<Allowed>>,
+}
+
+impl Scrapers {
+    pub(super) fn new(client: Client) -> Self {
+        let allowed = Arc::default();
+        Self { client, allowed }
+    }
+
+    /// Checks whether the owner of the token may read this page of the node.
+    pub(super) async fn permit(
+        &self,
+        headers: &HeaderMap,
+        (method, path): (&Method, &str),
+        node: &str,
+    ) -> Result<(), Refusal> {
+        let token = bearer_token(headers).map_err(refusal_of)?;
+        let Some(subresource) = subresource(method, path) else {
+            let why = "a token allows only to read metrics and statistics; use kubectl for logs and commands";
+            return Err((StatusCode::FORBIDDEN, why.to_owned()));
+        };
+        let key = (sha256_hex(token.as_bytes()), node.to_owned(), subresource);
+        let is_known = |at: &Instant| at.elapsed() < ALLOWED_TIME;
+        if self.allowed.lock().get(&key).is_some_and(is_known) {
+            return Ok(());
+        }
+        let user = owner_of(&self.client, token).await.map_err(refusal_of)?;
+        let attributes = ResourceAttributes {
+            resource: Some("nodes".to_owned()),
+            subresource: Some(subresource.to_owned()),
+            verb: Some("get".to_owned()),
+            name: Some(node.to_owned()),
+            ..ResourceAttributes::default()
+        };
+        let granted = is_granted(&self.client, &user, attributes).await;
+        if !granted.map_err(refusal_of)? {
+            let user = user.username.unwrap_or_default();
+            let why =
+                format!("{user} may not get nodes/{subresource} of node {node}; bind a role to it");
+            return Err((StatusCode::FORBIDDEN, why));
+        }
+        let mut allowed = self.allowed.lock();
+        if allowed.len() >= MAX_ALLOWED {
+            allowed.retain(|_, at| is_known(at));
+        }
+        if allowed.len() < MAX_ALLOWED {
+            allowed.insert(key, Instant::now());
+        }
+        Ok(())
+    }
+}
+
+/// Returns the subresource of nodes that a request for a page needs; `None` if the page is none for tokens.
+fn subresource(method: &Method, path: &str) -> Option<&'static str> {
+    let pages = [("/metrics", "metrics"), ("/stats", "stats")];
+    let (_, subresource) = pages.into_iter().find(|(page, _)| {
+        let rest = path.strip_prefix(page);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })?;
+    (method == Method::GET).then_some(subresource)
+}
+
+pub(super) fn refusal_of(error: ReviewError) -> Refusal {
+    let status = match error {
+        ReviewError::NoToken | ReviewError::UnknownToken => StatusCode::UNAUTHORIZED,
+        ReviewError::Api(_) => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_for_metrics_and_statistics() {
+        for (method, path, expected) in [
+            (Method::GET, "/metrics", Some("metrics")),
+            (Method::GET, "/metrics/resource", Some("metrics")),
+            (Method::GET, "/stats/summary", Some("stats")),
+            (Method::POST, "/metrics", None),
+            (Method::GET, "/metricsx", None),
+            (Method::GET, "/pods", None),
+            (Method::GET, "/containerLogs/a/b/c", None),
+            (Method::GET, "/exec/a/b/c", None),
+        ] {
+            assert_eq!(subresource(&method, path), expected, "{method} {path}");
+        }
+    }
+}
