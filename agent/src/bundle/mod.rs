@@ -16,7 +16,6 @@ mod archive;
 mod logs;
 mod objects;
 mod parts;
-mod redact;
 mod time;
 
 use std::{io::Write, process::ExitCode};
@@ -28,7 +27,6 @@ pub use self::{
     archive::{Archive, CompleteArchive, Target},
     logs::{LogReader, read_log_file},
     objects::{mask_object, secret_values},
-    redact::Redactor,
     time::TimeRange,
 };
 use crate::{

@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 use objectstore::{Inspection, StoreError};
 use serde_json::{Value, json};
 
-use super::redact::{MASK, Redactor};
+use record::redact::{MASK, Redactor};
 use crate::{app, config::Config, metamanager};
 
 /// The most bytes of all objects.

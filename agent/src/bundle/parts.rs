@@ -15,7 +15,6 @@ use super::{
     archive::Archive,
     logs::{LogReader, read_log_file},
     objects::{self, Objects},
-    redact::Redactor,
     time::TimeRange,
 };
 use crate::{

@@ -46,6 +46,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// Returns the type's name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($variant),)*
+                }
+            }
+
             /// Returns the ends that send frames of the type: `cloud`, `edge` or `both`.
             pub fn sender(self) -> &'static str {
                 match self {

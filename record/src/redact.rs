@@ -6,14 +6,15 @@ use base64::{
     Engine,
     engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
+use wire::{Message, ResourceType};
 
 /// The text that replaces a secret.
-pub(super) const MASK: &str = "***";
+pub const MASK: &str = "***";
 /// Shorter secrets are not searched for: they would match anywhere.
 const MIN_LENGTH: usize = 6;
 /// Keys whose values are secret end with one of these words, without regard to case, `-` and `_`.
-const SECRET_KEYS: [&str; 12] = [
+const SECRET_KEYS: [&str; 13] = [
     "token",
     "password",
     "passwd",
@@ -26,7 +27,10 @@ const SECRET_KEYS: [&str; 12] = [
     "privatekey",
     "authorization",
     "secretkey",
+    "cookie",
 ];
+/// The shortest text that is decoded as base64 to search it.
+const MIN_BASE64: usize = 16;
 /// The beginning of a JSON Web Token: `{"` in base64.
 const JWT: &str = "eyJ";
 /// The shortest token that is recognized as one.
@@ -103,9 +107,7 @@ impl Redactor {
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
             Value::Object(map) => {
                 for (key, value) in map {
-                    if value.is_string() && is_secret_key(key) && value != "" {
-                        *value = MASK.into();
-                    } else {
+                    if !mask_secret(key, value) {
                         self.value(value);
                     }
                 }
@@ -128,10 +130,106 @@ impl Redactor {
         arguments.iter().map(mask).collect()
     }
 
+    /// Replaces secrets in a message, also in JSON text and in base64 inside of it. The data of a Secret stays base64.
+    pub fn message(&self, message: &mut Message) {
+        let object = message.route.resource.as_object();
+        let is_secret = object.is_some_and(|object| object.kind == ResourceType::Secret);
+        self.content(&mut message.content, is_secret);
+    }
+
+    /// Replaces secrets in a content. `is_secret`: it is a Secret, or contains one.
+    fn content(&self, value: &mut Value, is_secret: bool) {
+        match value {
+            Value::String(text) => {
+                if let Some(masked) = self.embedded(text, is_secret) {
+                    *text = masked;
+                }
+            }
+            Value::Array(items) => items
+                .iter_mut()
+                .for_each(|item| self.content(item, is_secret)),
+            Value::Object(map) => {
+                let is_secret = is_secret || has_secrets(map);
+                for (key, value) in map {
+                    match (key.as_str(), value) {
+                        ("data" | "stringData", Value::Object(data)) if is_secret => {
+                            mask_data(data, key == "data");
+                        }
+                        ("annotations", Value::Object(annotations)) if is_secret => {
+                            mask_data(annotations, false);
+                        }
+                        (key, value) => {
+                            if !mask_secret(key, value) {
+                                self.content(value, is_secret);
+                            }
+                        }
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Returns a text without secrets, which may be JSON or base64; `None` if it has none.
+    fn embedded(&self, text: &str, is_secret: bool) -> Option<String> {
+        if text.starts_with(['{', '['])
+            && let Ok(before) = serde_json::from_str::<Value>(text)
+        {
+            let mut after = before.clone();
+            self.content(&mut after, is_secret);
+            return (after != before).then(|| after.to_string());
+        }
+        if text.len() >= MIN_BASE64
+            && let Ok(bytes) = STANDARD.decode(text)
+            && let Ok(plain) = String::from_utf8(bytes)
+        {
+            return self
+                .embedded(&plain, is_secret)
+                .map(|masked| STANDARD.encode(masked));
+        }
+        Some(self.text(text)).filter(|masked| masked != text)
+    }
+
     fn mask_known(&self, text: &str) -> String {
         let found = self.known.iter().filter(|secret| text.contains(*secret));
         found.fold(text.to_owned(), |text, secret| text.replace(secret, MASK))
     }
+}
+
+/// Reports whether an object is a Secret, a list of Secrets or a request for one.
+fn has_secrets(map: &Map<String, Value>) -> bool {
+    let text = |key: &str| map.get(key).and_then(Value::as_str);
+    let is_opaque = map.contains_key("data") && text("type").is_some();
+    // a request of MetaServer has the plural
+    let is_request = text("Key").is_some_and(|key| key.contains("/secrets"));
+    matches!(text("kind"), Some("Secret" | "SecretList")) || is_opaque || is_request
+}
+
+/// Replaces all texts of a map.
+fn mask_data(data: &mut Map<String, Value>, is_base64: bool) {
+    let mask = if is_base64 {
+        STANDARD.encode(MASK)
+    } else {
+        MASK.to_owned()
+    };
+    for value in data.values_mut().filter(|value| value.is_string()) {
+        *value = mask.clone().into();
+    }
+}
+
+/// Replaces the value of a secret key: a text, or a list of texts. Returns false if it is none.
+fn mask_secret(key: &str, value: &mut Value) -> bool {
+    if !is_secret_key(key) {
+        return false;
+    }
+    match value {
+        Value::String(text) if !text.is_empty() => MASK.clone_into(text),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            items.iter_mut().for_each(|item| *item = MASK.into());
+        }
+        _ => return false,
+    }
+    true
 }
 
 /// Reports whether the values of a key are secret.

@@ -1,0 +1,21 @@
+//! Recordings of a node's connections with its cloud: sessions, stream tunnels and enrolment.
+//!
+//! A program writes with a [`Recorder`], which never waits: a thread of its own replaces secrets, compresses and writes. [`Reader`] reads a
+//! recording and names what is wrong with a damaged one. `docs/record.md` describes the format: a sequence of [`block`]s of [`Line`]s.
+
+pub mod block;
+mod file;
+mod line;
+mod reader;
+mod recorder;
+pub mod redact;
+
+pub use self::{
+    file::Limits,
+    line::{Body, Connection, End, Frame, Gap, Header, Line, Side, Transport, VERSION},
+    reader::{Fault, ReadError, Reader},
+    recorder::{ConnectionRecorder, Options, Recorder, Recording, StartError},
+};
+
+#[cfg(test)]
+mod tests;

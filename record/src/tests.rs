@@ -1,0 +1,437 @@
+//! Recordings are read as they were written; damaged ones are named; secrets are nowhere.
+
+use std::{collections::BTreeMap, fs, io::Cursor, path::Path};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use wire::{Message, Route, tunnel};
+
+use crate::{
+    Body, Fault, Limits, Line, Options, ReadError, Reader, Recording, Side, Transport,
+    block::{BlockError, INDEX_BYTES, Index},
+};
+
+fn options(path: &Path) -> Options {
+    Options {
+        path: path.to_owned(),
+        limits: Limits::default(),
+        program: "test 1".to_owned(),
+        side: Side::Cloud,
+        redact: true,
+    }
+}
+
+fn message(resource: &str, content: Value) -> Message {
+    let route = Route {
+        source: "edgecontroller".to_owned().into(),
+        group: "resource".to_owned().into(),
+        operation: "update".to_owned().into(),
+        resource: resource.into(),
+        destination: String::new(),
+    };
+    Message::new(route, content, 1)
+}
+
+/// Records messages, and returns the file.
+fn recorded(messages: &[Message]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording");
+    let recording = Recording::start(options(&path)).unwrap();
+    let connection = recording.recorder().connect(
+        Transport::WebSocket,
+        "edge-1",
+        "127.0.0.1:1",
+        BTreeMap::new(),
+    );
+    for message in messages {
+        connection.message(Side::Cloud, message, 10);
+    }
+    drop(connection);
+    recording.finish();
+    fs::read(path).unwrap()
+}
+
+fn lines(bytes: &[u8]) -> Vec<Result<Line, ReadError>> {
+    Reader::new(Cursor::new(bytes)).collect()
+}
+
+fn errors(bytes: &[u8]) -> Vec<ReadError> {
+    lines(bytes).into_iter().filter_map(Result::err).collect()
+}
+
+fn pods(count: usize) -> Vec<Message> {
+    (0..count)
+        .map(|number| {
+            message(
+                &format!("default/pod/p{number}"),
+                json!({"metadata": {"name": format!("p{number}"), "fill": "x".repeat(1000)}}),
+            )
+        })
+        .collect()
+}
+
+/// Returns the offsets of the blocks.
+fn offsets(bytes: &[u8]) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        found.push(at);
+        let head = bytes[at..at + INDEX_BYTES].try_into().unwrap();
+        at += INDEX_BYTES + Index::decode(head).unwrap().compressed as usize;
+    }
+    found
+}
+
+#[test]
+fn a_recording_is_read_as_it_was_written() {
+    let sent = pods(1000);
+    let bytes = recorded(&sent);
+    let lines: Vec<Line> = lines(&bytes).into_iter().map(Result::unwrap).collect();
+    let Some(Line::Recording(header)) = lines.first() else {
+        panic!("no header");
+    };
+    assert_eq!(
+        (header.program.as_str(), header.part, header.redacted),
+        ("test 1", 1, true)
+    );
+    let read: Vec<&Message> = lines
+        .iter()
+        .filter_map(|line| match line {
+            Line::Frame(frame) => match &frame.body {
+                Body::Message(message) => Some(message),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect();
+    assert!(read.into_iter().eq(&sent));
+    assert!(matches!(lines.last(), Some(Line::End(end)) if end.connection == 1));
+    let times: Vec<u64> = lines.iter().filter_map(Line::time).collect();
+    assert!(times.is_sorted());
+    assert!(offsets(&bytes).len() > 2, "several blocks");
+}
+
+#[test]
+fn the_file_is_one_of_zstd() {
+    let bytes = recorded(&pods(3));
+    let mut text = Vec::new();
+    let mut rest = &bytes[..];
+    // the index entries are skippable frames; a tool leaves them out
+    while !rest.is_empty() {
+        let index = Index::decode(rest[..INDEX_BYTES].try_into().unwrap()).unwrap();
+        let end = INDEX_BYTES + index.compressed as usize;
+        text.extend(index.decompress(&rest[INDEX_BYTES..end]).unwrap());
+        rest = &rest[end..];
+    }
+    assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 6);
+    assert_eq!(bytes[..4], [0x5b, 0x2a, 0x4d, 0x18]);
+}
+
+#[test]
+fn a_truncated_recording_is_read_to_its_last_whole_block() {
+    let bytes = recorded(&pods(1000));
+    let blocks = offsets(&bytes);
+    let last = *blocks.last().unwrap();
+    for cut in [
+        last + 1,
+        last + INDEX_BYTES,
+        last + INDEX_BYTES + 1,
+        bytes.len() - 1,
+    ] {
+        let read = lines(&bytes[..cut]);
+        let (Some(Err(error)), before) = (read.last(), &read[..read.len() - 1]) else {
+            panic!("no error");
+        };
+        assert!(matches!(error.fault, Fault::Truncated), "{error}");
+        assert_eq!(error.offset, last as u64);
+        assert!(before.len() > 500 && before.iter().all(Result::is_ok));
+    }
+    assert!(errors(&bytes[..last]).is_empty());
+}
+
+#[test]
+fn a_damaged_block_is_named_and_the_others_are_read() {
+    let bytes = recorded(&pods(1000));
+    let at = offsets(&bytes)[1];
+    let mut damaged = bytes.clone();
+    damaged[at + INDEX_BYTES + 10] ^= 1;
+    let found = errors(&damaged);
+    assert!(
+        matches!(&found[..], [ReadError { offset, fault: Fault::Block(BlockError::Checksum) }] if *offset == at as u64)
+    );
+    let read = lines(&damaged).len();
+    assert!(read > 200 && read < lines(&bytes).len());
+    let mut damaged = bytes;
+    damaged[at + 9] ^= 1;
+    let found = errors(&damaged);
+    assert!(
+        matches!(
+            &found[..],
+            [ReadError {
+                fault: Fault::Block(BlockError::IndexChecksum),
+                ..
+            }]
+        ),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn missing_and_swapped_blocks_are_named() {
+    let bytes = recorded(&pods(1000));
+    let blocks = offsets(&bytes);
+    let missing = [&bytes[..blocks[1]], &bytes[blocks[2]..]].concat();
+    let found = errors(&missing);
+    assert!(
+        matches!(
+            &found[..],
+            [ReadError {
+                fault: Fault::Order(1, 2),
+                ..
+            }]
+        ),
+        "{found:?}"
+    );
+    let swapped = [
+        &bytes[..blocks[1]],
+        &bytes[blocks[2]..blocks[3]],
+        &bytes[blocks[1]..blocks[2]],
+        &bytes[blocks[3]..],
+    ]
+    .concat();
+    assert_eq!(errors(&swapped).len(), 3);
+}
+
+#[test]
+fn files_that_are_no_recording_are_refused() {
+    for bytes in [
+        &b""[..],
+        b"a",
+        b"{\"type\":\"recording\"}\n",
+        &[0; 100],
+        &[0x28, 0xb5, 0x2f, 0xfd],
+    ] {
+        let found = lines(bytes);
+        assert!(
+            matches!(
+                &found[..],
+                [Err(ReadError {
+                    offset: 0,
+                    fault: Fault::NoRecording
+                })]
+            ),
+            "{found:?}"
+        );
+    }
+    let header = |version: u32| {
+        let line = json!({"type": "recording", "format": "kubeedge-recording", "version": version, "program": "p", "kubeedge": "v1", "side": "edge", "started": "", "part": 1, "redacted": true});
+        crate::block::encode(
+            format!("{line}\n").as_bytes(),
+            Index {
+                lines: 1,
+                ..Index::default()
+            },
+        )
+    };
+    assert!(lines(&header(1)).iter().all(Result::is_ok));
+    let later = lines(&header(2));
+    assert!(
+        matches!(
+            &later[..],
+            [Err(ReadError {
+                fault: Fault::Version(2),
+                ..
+            })]
+        ),
+        "{later:?}"
+    );
+}
+
+#[test]
+fn a_block_cannot_announce_more_than_it_may_have() {
+    let lines = vec![b'x'; 1000];
+    let block = crate::block::encode(&lines, Index::default());
+    let head: [u8; INDEX_BYTES] = block[..INDEX_BYTES].try_into().unwrap();
+    let index = Index::decode(&head).unwrap();
+    // a bomb: the frame has more than the index entry says
+    let small = Index { bytes: 10, ..index };
+    assert_eq!(
+        small.decompress(&block[INDEX_BYTES..]),
+        Err(BlockError::Compression)
+    );
+    let large = Index {
+        bytes: 2000,
+        ..index
+    };
+    assert_eq!(
+        large.decompress(&block[INDEX_BYTES..]),
+        Err(BlockError::Size)
+    );
+    let mut head = head;
+    head[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
+    let checksum = crc32fast::hash(&head[..44]).to_le_bytes();
+    head[44..].copy_from_slice(&checksum);
+    assert_eq!(Index::decode(&head), Err(BlockError::TooLarge(u32::MAX)));
+}
+
+#[test]
+fn files_rotate_and_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording");
+    fs::write(&path, "older").unwrap();
+    let limits = Limits {
+        file_bytes: 20_000,
+        files: 3,
+    };
+    let recording = Recording::start(Options {
+        limits,
+        ..options(&path)
+    })
+    .unwrap();
+    let connection = recording
+        .recorder()
+        .connect(Transport::Quic, "edge-1", "", BTreeMap::new());
+    for round in 0..2000 {
+        // hardly compressible
+        let fill: String = (0..30).map(|_| Message::new_id()).collect();
+        connection.message(
+            Side::Cloud,
+            &message("default/pod/p", json!({"round": round, "fill": fill})),
+            10,
+        );
+        if round % 100 == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+    recording.finish();
+    let mut names: Vec<_> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["recording", "recording.1", "recording.2"]);
+    for name in names {
+        let lines: Vec<_> = lines(&fs::read(folder.path().join(name)).unwrap())
+            .into_iter()
+            .map(Result::unwrap)
+            .collect();
+        let [Line::Recording(header), Line::Connection(connection), ..] = &lines[..] else {
+            panic!("each file begins with its header and the open connections");
+        };
+        assert!(header.part > 1 && connection.id == 1 && connection.node == "edge-1");
+    }
+}
+
+#[test]
+fn no_secret_is_recorded() {
+    const CANARY: &str = "canary-1234567890";
+    let jwt = format!("eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ4In0.{CANARY}");
+    let encoded = STANDARD.encode(CANARY);
+    let secret = json!({"metadata": {"name": "s", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": format!("{{\"data\":{{\"k\":\"{encoded}\"}}}}")}}, "data": {"k": encoded}, "stringData": {"k": CANARY}, "type": "Opaque"});
+    let list = json!({"kind": "SecretList", "items": [secret.clone()]});
+    let sent = [
+        message("default/secret/s", secret.clone()),
+        message(
+            "default/secret/s",
+            json!({"Object": secret.clone(), "Err": null}),
+        ),
+        message("default/other/s", secret),
+        message(
+            "default/serviceaccounttoken/a",
+            json!({"status": {"token": jwt}}),
+        ),
+        message(
+            "ignore/Application/ignore",
+            json!({"Key": "/core/v1/secrets/default/null", "RespBody": STANDARD.encode(list.to_string())}),
+        ),
+        message(
+            "80:/x",
+            json!({"header": {"Authorization": [format!("Bearer {CANARY}")], "Cookie": [CANARY], "Accept": ["a"]}, "body": STANDARD.encode(format!("{{\"password\":\"{CANARY}\"}}"))}),
+        ),
+        message(
+            "default/podpatch/p",
+            json!(format!("{{\"status\":{{\"message\":\"token={CANARY}\"}}}}")),
+        ),
+        message("default/up", json!(format!("login with {jwt}"))),
+        message(
+            "default/configmap/c",
+            json!({"data": {"key.pem": format!("-----BEGIN EC PRIVATE KEY-----\n{CANARY}\n-----END EC PRIVATE KEY-----")}}),
+        ),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording");
+    let record = |redact: bool| {
+        let recording = Recording::start(Options {
+            redact,
+            ..options(&path)
+        })
+        .unwrap();
+        let headers = BTreeMap::from([("authorization".to_owned(), format!("Bearer {jwt}"))]);
+        let connection =
+            recording
+                .recorder()
+                .connect(Transport::Enrolment, "edge-1", "", headers.clone());
+        sent.iter()
+            .for_each(|message| connection.message(Side::Cloud, message, 10));
+        connection.request("GET", "/edge.crt", headers, b"csr");
+        connection.tunnel(
+            Side::Edge,
+            &tunnel::Frame::new(1, tunnel::Kind::Data, CANARY.as_bytes().to_vec()),
+        );
+        drop(connection);
+        recording.finish();
+        let lines = lines(&fs::read(&path).unwrap());
+        lines
+            .into_iter()
+            .map(|line| serde_json::to_string(&line.unwrap()).unwrap() + "\n")
+            .collect::<String>()
+    };
+    let text = record(true);
+    for form in [
+        CANARY.to_owned(),
+        STANDARD.encode(CANARY),
+        STANDARD.encode(list.to_string()),
+    ] {
+        assert!(!text.contains(&form), "{form}\n{text}");
+    }
+    assert_eq!(text.lines().count(), sent.len() + 5);
+    assert!(text.contains("\"Accept\":[\"a\"]") && text.contains("\"redacted\":true"));
+    // a Secret still has data in base64
+    assert!(text.contains(&format!(
+        "\"data\":{{\"k\":\"{}\"}}",
+        STANDARD.encode("***")
+    )));
+    let everything = record(false);
+    assert!(everything.contains(CANARY) && everything.contains("\"redacted\":false"));
+}
+
+#[test]
+fn messages_of_kubeedge_without_secrets_stay_as_they_are() {
+    for line in include_str!("../../wire/tests/fixtures/edgecore-cloudcore-1.23-full.jsonl").lines()
+    {
+        let value: Value = serde_json::from_str(line).unwrap();
+        let message: Message = serde_json::from_value(value["frame"].clone()).unwrap();
+        let mut masked = message.clone();
+        crate::redact::Redactor::default().message(&mut masked);
+        let has_secret = ["secret", "serviceaccounttoken", "eyJ", "Authorization"]
+            .iter()
+            .any(|word| line.contains(word));
+        assert!(has_secret || masked == message, "{line}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_reader_panic_or_run_forever(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(lines(&bytes).len() < 10);
+    }
+
+    #[test]
+    fn no_flipped_bit_goes_unnoticed(position in any::<prop::sample::Index>(), bit in 0..8) {
+        let mut bytes = recorded(&pods(2));
+        let at = position.index(bytes.len());
+        bytes[at] ^= 1_u8 << bit;
+        prop_assert!(!errors(&bytes).is_empty());
+    }
+}
