@@ -15,6 +15,7 @@ use clap::ValueEnum;
 use componentbase::Link;
 use limits::LogThrottle;
 use objectstore::{LockError, StoreLock};
+use record::{Recorder, Recording};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -119,7 +120,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     };
     // held until the process ends, or is replaced: a thread that is blocked may go on until then
     let mut lock = None;
-    match start(&config, throttle, &mut lock) {
+    match start(&config, throttle, &mut lock, recording(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_hang(&error) => {
             error!(
@@ -168,6 +169,12 @@ fn arguments(cli: &Cli, config: &Path) -> Vec<OsString> {
             .into_iter()
             .flat_map(|format| ["--log-format".into(), format.into()]),
     );
+    if let Some(file) = &cli.record {
+        all.extend(["--record".into(), file.into()]);
+    }
+    if cli.record_secrets {
+        all.push("--record-secrets".into());
+    }
     all
 }
 
@@ -192,7 +199,24 @@ fn lock(config: &Config) -> anyhow::Result<StoreLock> {
     }
 }
 
-fn start(path: &Path, throttle: LogThrottle, held: &mut Option<StoreLock>) -> anyhow::Result<()> {
+/// Returns what is to be recorded.
+fn recording(cli: &Cli) -> Option<record::Options> {
+    let path = cli.record.clone()?;
+    Some(record::Options {
+        path,
+        limits: record::Limits::default(),
+        program: format!("edge-agent {}", env!("CARGO_PKG_VERSION")),
+        side: record::Side::Edge,
+        redact: !cli.record_secrets,
+    })
+}
+
+fn start(
+    path: &Path,
+    throttle: LogThrottle,
+    held: &mut Option<StoreLock>,
+    recorded: Option<record::Options>,
+) -> anyhow::Result<()> {
     let (config, warnings) = config::load(path).map_err(one_line)?;
     for warning in warnings {
         warn!(error = %warning, file = %path.display(), "configuration has an invalid or unused setting");
@@ -217,7 +241,14 @@ fn start(path: &Path, throttle: LogThrottle, held: &mut Option<StoreLock>) -> an
     if let Some(busy) = check::several_busy(&config) {
         anyhow::bail!(busy);
     }
-    let ended = runtime.block_on(serve(&config, path));
+    let recording = recorded.map(Recording::start).transpose();
+    let recording =
+        recording.context("choose a file in a directory that the agent may write to")?;
+    let recorder = recording.as_ref().map(Recording::recorder);
+    let ended = runtime.block_on(serve(&config, path, recorder.unwrap_or_default()));
+    if let Some(recording) = recording {
+        recording.finish();
+    }
     if ended
         .as_ref()
         .is_err_and(|error| error.is::<DrainError>() || is_hang(error))
@@ -235,10 +266,13 @@ pub(crate) fn one_line(error: config::Error) -> anyhow::Error {
     }
 }
 
-async fn serve(config: &Config, path: &Path) -> anyhow::Result<()> {
+async fn serve(config: &Config, path: &Path, recorder: Recorder) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
     let mut signals = Signals::listen()?;
-    let parts = AgentParts::of_machine(config).await?;
+    let parts = AgentParts {
+        recorder,
+        ..AgentParts::of_machine(config).await?
+    };
     let app = App::start(config, parts, shutdown.clone())?;
     info!(node = %config.node.name, version = env!("CARGO_PKG_VERSION"), "edge-agent started");
     let wiping = tokio::spawn(wipe_token(

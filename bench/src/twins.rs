@@ -217,6 +217,7 @@ fn disabled_config() -> edgehub::Config {
         qps: 0,
         burst: 0,
         max_message: 1 << 20,
+        recorder: Default::default(),
     }
 }
 

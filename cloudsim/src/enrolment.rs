@@ -5,7 +5,11 @@
 //! its holder could become any node. Whether a node exists is answered only to clients with a token or a node's certificate,
 //! and also whether its name is given.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    collections::BTreeMap,
+    sync::OnceLock,
+    time::{Duration, SystemTime},
+};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header, request::Parts};
@@ -17,6 +21,7 @@ use kubeapi::{
     Body, Identity, ReadBodyError, gather,
     serve::{Handler, PeerCertificate},
 };
+use record::Transport;
 use tracing::{debug, info, warn};
 use wire::enroll::{
     CA_PATH, EDGE_CERT_PATH, EXT_KEY_USAGES_HEADER, NODE_IS_CONNECTED, NODE_NAME_HEADER,
@@ -94,7 +99,29 @@ impl Enrolment {
         }
     }
 
-    async fn answer(&self, parts: &Parts, body: Incoming) -> Result<Vec<u8>, Refusal> {
+    /// Records a request with its answer, under the name that the request says.
+    fn record(&self, parts: &Parts, csr: Option<&Vec<u8>>, status: StatusCode, answer: &[u8]) {
+        let path = parts.uri.path();
+        let header = parts.headers.get(NODE_NAME_HEADER);
+        let node = header
+            .and_then(|name| name.to_str().ok())
+            .or_else(|| path.strip_prefix(NODE_PATH))
+            .filter(|name| is_node_name(name));
+        let recorder = self.sessions.recorder();
+        let node = node.unwrap_or_default();
+        let connection = recorder.connect(Transport::Enrolment, node, "", BTreeMap::new());
+        let body = csr.map(Vec::as_slice).unwrap_or_default();
+        let headers = record::headers(&parts.headers);
+        connection.request(parts.method.as_str(), path, headers, body);
+        connection.response(status.as_u16(), answer);
+    }
+
+    async fn answer(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        csr: &OnceLock<Vec<u8>>,
+    ) -> Result<Vec<u8>, Refusal> {
         let path = parts.uri.path();
         if parts.method != Method::GET {
             return Err((
@@ -104,7 +131,7 @@ impl Enrolment {
         }
         match path {
             CA_PATH => Ok(self.trust.authority().cert_der().to_vec()),
-            EDGE_CERT_PATH => self.sign(parts, body).await,
+            EDGE_CERT_PATH => self.sign(parts, body, csr).await,
             _ => match path.strip_prefix(NODE_PATH) {
                 Some(name) if is_node_name(name) => self.node(parts, name).await,
                 _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
@@ -112,7 +139,12 @@ impl Enrolment {
         }
     }
 
-    async fn sign(&self, parts: &Parts, body: Incoming) -> Result<Vec<u8>, Refusal> {
+    async fn sign(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        recorded: &OnceLock<Vec<u8>>,
+    ) -> Result<Vec<u8>, Refusal> {
         let header = |name: &str| {
             parts
                 .headers
@@ -132,6 +164,7 @@ impl Enrolment {
         let unreadable =
             |unread: ReadBodyError| (unread.code(), format!("the certificate request: {unread}"));
         let csr = gather(body, CSR_LIMIT).await.map_err(unreadable)?;
+        let _ = recorded.set(csr.to_vec());
         let signed = self
             .trust
             .authority()
@@ -352,7 +385,8 @@ impl Handler for Enrolment {
             return Response::new(StreamBody::new(parts).boxed_unsync());
         }
         let (parts, body) = request.into_parts();
-        let (status, bytes) = match self.answer(&parts, body).await {
+        let csr = OnceLock::new();
+        let (status, bytes) = match self.answer(&parts, body, &csr).await {
             Ok(bytes) => (StatusCode::OK, Bytes::from(bytes)),
             Err((status, why)) => {
                 // a machine that is about to join asks whether its name is free
@@ -368,6 +402,7 @@ impl Handler for Enrolment {
                 (status, Bytes::from(why))
             }
         };
+        self.record(&parts, csr.get(), status, &bytes);
         let mut response = Response::new(
             Full::new(bytes)
                 .map_err(|never| match never {})

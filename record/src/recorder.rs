@@ -242,6 +242,18 @@ fn redact(redactor: &Redactor, frame: &mut Frame) {
     }
 }
 
+/// Returns the headers of a request or response, for [`Recorder::connect`] and [`ConnectionRecorder::request`].
+pub fn headers(headers: &http::HeaderMap) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::<String, String>::new();
+    for (name, value) in headers {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        all.entry(name.to_string())
+            .and_modify(|before| *before = format!("{before}, {value}"))
+            .or_insert_with(|| value.into_owned());
+    }
+    all
+}
+
 fn redact_headers(headers: &mut BTreeMap<String, String>) {
     for (name, value) in headers {
         if ["authorization", "cookie", "proxy-authorization"]

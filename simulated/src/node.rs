@@ -152,5 +152,6 @@ fn hub_config(name: &str) -> edgehub::Config {
         qps: 0,
         burst: 1,
         max_message: wire::json::DEFAULT_LIMIT,
+        recorder: Default::default(),
     }
 }

@@ -3,9 +3,10 @@
 //! A [`Message`] is an envelope. [`Down`] and [`Up`] are the messages of each direction; unknown messages are values too, so that nothing
 //! is lost. [`kind`] is the table of all messages, from which the specification in `spec/` is generated. [`bus`] has the contents of the
 //! router's messages, and [`headers`] the HTTP headers that are forwarded in them. [`json`] is the WebSocket codec, `frame` the QUIC codec,
-//! and `compression` our extension of the WebSocket codec. [`lane`] decides which messages are acknowledged. [`names`] decides which names may become parts of URLs and files. [`topic`] and [`twin`] are the device messages over
-//! MQTT and to the cloud. [`enroll`] is how a node gets its certificate. `tunnel` has the frames over which the cloud reaches logs and
-//! commands, with `websocket` below them. Strings are converted to enums in this crate, so that the programs can match exhaustively.
+//! and `compression` our extension of the WebSocket codec. [`lane`] decides which messages are acknowledged. [`names`] decides which names
+//! may become parts of URLs and files. [`topic`] and [`twin`] are the device messages over MQTT and to the cloud. [`enroll`] is how a node
+//! gets its certificate. `tunnel` has the frames over which the cloud reaches logs and commands, with `websocket` below them. Strings are
+//! converted to enums in this crate, so that the programs can match exhaustively.
 
 mod answer;
 pub mod application;

@@ -47,6 +47,7 @@ use componentbase::{Link, Supervisor};
 use edged::{PodNetwork, RuntimeNetwork, Signals, Storage};
 use hyper_util::rt::TokioIo;
 use objectstore::{SqliteOptions, SqliteStore, Store, StoreLock};
+use record::Recorder;
 use tokio::{net::UnixStream, sync::watch};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -114,6 +115,8 @@ pub struct AgentParts {
     pub pod_network: Option<Arc<dyn PodNetwork>>,
     /// Whether volumes of Secrets, tokens and the downward API are in memory (tmpfs, which needs root) or on disk.
     pub secrets_in_memory: bool,
+    /// Records what is exchanged with the cloud.
+    pub recorder: Recorder,
 }
 
 impl AgentParts {
@@ -152,6 +155,7 @@ impl AgentParts {
             copies,
             pod_network: Some(Arc::new(RuntimeNetwork::of(&config.edged.runtime_endpoint))),
             secrets_in_memory: true,
+            recorder: Recorder::default(),
         })
     }
 }
@@ -290,7 +294,11 @@ impl App {
         parts: AgentParts,
         shutdown: CancellationToken,
     ) -> Result<Self, Error> {
-        let (hub, inbound, hub_task) = edgehub::new(hub_config(config)?);
+        let recorder = parts.recorder;
+        let (hub, inbound, hub_task) = edgehub::new(edgehub::Config {
+            recorder: recorder.clone(),
+            ..hub_config(config)?
+        });
         let (link, traffic) = (hub.link(), hub.traffic());
         let (store, to_cloud, own_hub) = (parts.store.clone(), hub.clone(), hub.clone());
         let storage = Storage::new(parts.store.clone());
@@ -363,7 +371,11 @@ impl App {
             };
             let mut edged = pods::config(config, &meta, inputs, diagnostics)?;
             mesh::configure(&mut edged, dns, meta_server.as_ref());
-            let kubelet = pods::start(config, edged, &meta, &mut supervisor, &shutdown)?;
+            let to_cloud = pods::ToCloud {
+                meta: &meta,
+                recorder: &recorder,
+            };
+            let kubelet = pods::start(config, edged, to_cloud, &mut supervisor, &shutdown)?;
             modules.kubelet = Some(kubelet.clone());
             if let Some(meta_server) = &meta_server {
                 meta_server.set_kubelet(Arc::new(kubelet));
@@ -473,6 +485,7 @@ pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
         qps: hub.qps,
         burst: hub.burst,
         max_message: wire::json::DEFAULT_LIMIT,
+        recorder: Default::default(),
     })
 }
 

@@ -10,6 +10,7 @@ use edged::{
 };
 use k8s_openapi::api::core::v1::Taint;
 use kube::Client;
+use record::Recorder;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use tracing::warn;
@@ -28,18 +29,25 @@ pub(super) struct Inputs {
     pub(super) services: Option<Client>,
 }
 
+/// What the tunnel needs.
+#[derive(Clone, Copy)]
+pub(super) struct ToCloud<'a> {
+    pub(super) meta: &'a MetaManager,
+    pub(super) recorder: &'a Recorder,
+}
+
 /// Starts EdgeD, and the tunnel for logs if that is enabled; returns the handle of the kubelet API.
 pub(super) fn start(
     config: &Config,
     edged: edged::Config,
-    meta: &MetaManager,
+    to_cloud: ToCloud<'_>,
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
 ) -> Result<LocalKubelet, Error> {
     let address = edged.node.address.clone();
     let (edged, edged_task) = edged::new(edged)?;
     supervisor.supervise("edged", edged_task, shutdown);
-    if let Some(stream) = edge_stream_config(config, address, meta)? {
+    if let Some(stream) = edge_stream_config(config, address, to_cloud)? {
         supervisor.supervise_optional("edgestream", edgestream::new(stream, edged.api()), shutdown);
     }
     Ok(LocalKubelet::new(config.node.name.clone(), edged.api()))
@@ -58,7 +66,7 @@ pub(super) fn warn_without(config: &Config) {
 fn edge_stream_config(
     config: &Config,
     address: AddressSource,
-    meta: &MetaManager,
+    ToCloud { meta, recorder }: ToCloud<'_>,
 ) -> Result<Option<edgestream::Config>, Error> {
     let Some(stream) = &config.edge_stream else {
         return Ok(None);
@@ -74,6 +82,7 @@ fn edge_stream_config(
         handshake_timeout: endpoint.handshake_timeout,
         read_deadline: endpoint.read_deadline,
         write_deadline: endpoint.write_deadline,
+        recorder: recorder.clone(),
     }))
 }
 

@@ -371,6 +371,7 @@ async fn every_part_can_be_restarted() {
         pod_network: None,
         copies: Some(MemoryStore::new()),
         secrets_in_memory: false,
+        recorder: Default::default(),
     };
     let shutdown = CancellationToken::new();
     let app = App::start(&config, parts, shutdown.clone()).unwrap();

@@ -1,12 +1,11 @@
-//! `edge-agent bundle`: one archive for a bug report. The program `cloudsim` uses the archive and the redaction as well.
+//! `edge-agent bundle`: one archive for a bug report. The program `cloudsim` uses the archive as well.
 //!
 //! No secret is in it: values of Secrets, ConfigMaps and environment variables are not read, and each text passes through the
-//! [`Redactor`], which replaces known secrets and whatever looks like one. A part that fails is a line in `errors.txt`.
+//! [`record::redact::Redactor`], which replaces known secrets and whatever looks like one. A part that fails is a line in `errors.txt`.
 //!
 //! | part | what |
 //! |---|---|
 //! | `archive` | a tar.gz file, or stdout |
-//! | `redact` | replaces secrets. Pure |
 //! | `time` | the time range of logs. Pure |
 //! | `logs` | the log of the agent, from the journal and from files |
 //! | `objects` | the objects of the database |

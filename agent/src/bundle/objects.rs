@@ -2,9 +2,9 @@
 
 use futures::TryStreamExt;
 use objectstore::{Inspection, StoreError};
+use record::redact::{MASK, Redactor};
 use serde_json::{Value, json};
 
-use record::redact::{MASK, Redactor};
 use crate::{app, config::Config, metamanager};
 
 /// The most bytes of all objects.

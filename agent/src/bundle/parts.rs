@@ -8,6 +8,7 @@ use std::{
 use edged::runtime_state;
 use limits::read_regular_text;
 use objectstore::Inspection;
+use record::redact::Redactor;
 use serde::Serialize;
 use serde_json::json;
 

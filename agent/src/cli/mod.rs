@@ -124,6 +124,14 @@ pub struct Cli {
     #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
     pub config: PathBuf,
 
+    /// File to record the connections with the cloud in, without secrets; `cloudsim show` prints it
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+
+    /// Record secrets, tokens and the data of streams as well
+    #[arg(long, requires = "record")]
+    pub record_secrets: bool,
+
     /// Print a minimal configuration and exit
     #[arg(long, conflicts_with = "defaultconfig")]
     pub minconfig: bool,

@@ -31,6 +31,7 @@ mod waiters;
 use std::{path::PathBuf, time::Duration};
 
 use componentbase::Link;
+use record::Recorder;
 use tokio::{
     io::DuplexStream,
     sync::{mpsc, watch},
@@ -100,6 +101,8 @@ pub struct Config {
     pub burst: u32,
     /// The largest accepted message, bytes.
     pub max_message: usize,
+    /// Records what is sent and received.
+    pub recorder: Recorder,
 }
 
 /// Why EdgeHub could not be built or had to give up.

@@ -57,6 +57,7 @@ impl Preconnected {
                 config,
                 endpoints,
                 silence_limit: silence_limit.get(),
+                server: String::new(),
                 shutdown,
                 heartbeat,
             };

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use componentbase::{Heartbeat, now, unix_millis};
 use limits::Rate;
+use record::{ConnectionRecorder, Side};
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::{MissedTickBehavior, interval, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
-use wire::{Message, Upstream, lane::needs_ack, text::printable_short};
+use wire::{Message, Upstream, lane::needs_ack, session, text::printable_short};
 
 use super::{
     Config,
@@ -52,13 +53,15 @@ pub(super) struct Session<'a> {
     pub(super) endpoints: &'a Endpoints,
     /// The silence that ends the connection.
     pub(super) silence_limit: Duration,
+    /// The address of the cloud.
+    pub(super) server: String,
     pub(super) shutdown: &'a CancellationToken,
     pub(super) heartbeat: &'a Heartbeat,
 }
 
 /// Runs the connection until it ends.
 pub(super) async fn run(
-    session: Session<'_>,
+    this: Session<'_>,
     transport: Transport,
     network: &mut NetworkChanges,
 ) -> SessionEnd {
@@ -66,14 +69,16 @@ pub(super) async fn run(
         config,
         endpoints,
         silence_limit,
+        server,
         shutdown,
         heartbeat,
-    } = session;
+    } = this;
     let Transport {
         mut reader,
         mut writer,
         meter,
     } = transport;
+    let recorder = connect(config, &reader, server);
     let signals = Signals {
         ping: Notify::new(),
         listening: watch::Sender::new(true),
@@ -83,8 +88,8 @@ pub(super) async fn run(
         biased;
         // cancel-safe: whichever wins, the session is over
         () = shutdown.cancelled() => SessionEnd::Shutdown,
-        ended = read(config, &mut reader, endpoints, &signals, heartbeat.for_loop("reader")) => ended,
-        ended = write(config, &mut writer, endpoints, &signals, heartbeat.for_loop("writer")) => ended,
+        ended = read(config, (&mut reader, &recorder), endpoints, &signals, heartbeat.for_loop("reader")) => ended,
+        ended = write(config, (&mut writer, &recorder), endpoints, &signals, heartbeat.for_loop("writer")) => ended,
         () = watch_liveness(meter.as_ref(), silence_limit, &signals, network) => SessionEnd::Silent,
     };
     if matches!(ended, SessionEnd::Shutdown) {
@@ -93,10 +98,27 @@ pub(super) async fn run(
     ended
 }
 
+/// Records the new connection.
+fn connect(config: &Config, reader: &Reader, server: String) -> ConnectionRecorder {
+    let transport = match reader {
+        Reader::WebSocket(_) => record::Transport::WebSocket,
+        Reader::Quic(..) => record::Transport::Quic,
+    };
+    let headers = [
+        (session::NODE_HEADER, config.node_name.clone()),
+        (session::PROJECT_HEADER, config.project_id.clone()),
+        (session::USE_HEADER, session::USE_MESSAGES.to_owned()),
+    ];
+    let headers = headers.map(|(name, value)| (name.to_owned(), value));
+    config
+        .recorder
+        .connect(transport, &config.node_name, &server, headers.into())
+}
+
 /// Dispatches messages: answers to their requests, all others to MetaManager.
 async fn read(
     config: &Config,
-    reader: &mut Reader,
+    (reader, recorder): (&mut Reader, &ConnectionRecorder),
     endpoints: &Endpoints,
     signals: &Signals,
     heartbeat: Heartbeat,
@@ -130,6 +152,7 @@ async fn read(
             endpoints
                 .traffic
                 .message(Direction::Down, Kind::of(&message), size);
+            recorder.message(Side::Cloud, &message, size);
             let message = if message.header.parent_msg_id.is_empty() {
                 message
             } else {
@@ -166,7 +189,7 @@ fn reject(config: &Config, queue: &Queue, TooLarge { size, head }: TooLarge) {
 /// Writes queued messages, keepalives and pings.
 async fn write(
     config: &Config,
-    writer: &mut Writer,
+    (writer, recorder): (&mut Writer, &ConnectionRecorder),
     endpoints: &Endpoints,
     signals: &Signals,
     heartbeat: Heartbeat,
@@ -197,6 +220,7 @@ async fn write(
                         endpoints
                             .traffic
                             .message(Direction::Up, Kind::of(message), size);
+                        recorder.message(Side::Edge, message, size);
                         endpoints.waiters.record_written(&message.header.msg_id);
                     }
                     Sent::TooLarge(bytes) => warn!(

@@ -220,6 +220,7 @@ impl Connector<'_> {
             config,
             endpoints,
             silence_limit,
+            server: server.to_string(),
             shutdown,
             heartbeat: self.heartbeat,
         };

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use self::task::Task;
 use edged::{AddressSource, KubeletApi, KubeletRequest, KubeletResponse};
+use record::Recorder;
 
 use crate::{
     config::{HostPort, TlsFiles},
@@ -58,6 +59,8 @@ pub(crate) struct Config {
     pub(crate) read_deadline: Duration,
     /// How long writing one message may take.
     pub(crate) write_deadline: Duration,
+    /// Records the frames.
+    pub(crate) recorder: Recorder,
 }
 
 /// Answers the cloud's requests.

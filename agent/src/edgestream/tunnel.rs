@@ -5,6 +5,7 @@ use std::{io, time::Duration};
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use limits::timeout_unless_stalled;
+use record::{ConnectionRecorder, Side, Transport};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split},
     sync::mpsc,
@@ -63,6 +64,12 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
     let (frames, outbound) = mpsc::channel(MAX_QUEUED_FRAMES);
     let (pongs, asked) = mpsc::channel(MAX_QUEUED_PONGS);
     let stop = shutdown.child_token();
+    let recorder = config.recorder.connect(
+        Transport::Tunnel,
+        &config.node_name,
+        &config.server.to_string(),
+        Default::default(),
+    );
     let mut tunnel = Tunnel {
         api: api.clone(),
         frames,
@@ -70,11 +77,12 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
         streams: Streams::new(window),
         tasks: TaskTracker::new(),
         stop: stop.clone(),
+        recorder: recorder.clone(),
     };
     let ended = tokio::select! {
         // none of them goes on after another has ended
         ended = tunnel.read(&mut reader, config.read_deadline) => ended,
-        error = write(&mut writer, outbound, asked, config) => TunnelEnd::Lost(error),
+        error = write(&mut writer, outbound, asked, (config, &recorder)) => TunnelEnd::Lost(error),
         () = shutdown.cancelled() => TunnelEnd::Shutdown,
     };
     stop.cancel();
@@ -108,6 +116,7 @@ struct Tunnel<A> {
     tasks: TaskTracker,
     /// Ends all streams.
     stop: CancellationToken,
+    recorder: ConnectionRecorder,
 }
 
 impl<A: RequestHandler> Tunnel<A> {
@@ -148,7 +157,10 @@ impl<A: RequestHandler> Tunnel<A> {
     async fn message(&mut self, message: Message) -> Option<TunnelEnd> {
         match message {
             Message::Text(payload) | Message::Binary(payload) => match Frame::decode(payload) {
-                Ok(frame) => return self.frame(frame).await,
+                Ok(frame) => {
+                    self.recorder.tunnel(Side::Cloud, &frame);
+                    return self.frame(frame).await;
+                }
                 // as EdgeCore does
                 Err(FrameError::Kind(number)) => {
                     debug!(number, "frame of an unknown type ignored")
@@ -227,27 +239,27 @@ async fn write(
     writer: &mut (impl AsyncWrite + Unpin),
     mut frames: mpsc::Receiver<Frame>,
     mut pongs: mpsc::Receiver<Bytes>,
-    config: &Config,
+    (config, recorder): (&Config, &ConnectionRecorder),
 ) -> io::Error {
     let mut pings = interval(PING_INTERVAL.min(config.read_deadline / 3));
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let mut out = BytesMut::new();
         let mut put = |message: &Message| encode(&mut out, message, Some(rand::random()));
+        let text = |frame: Frame| {
+            recorder.tunnel(Side::Edge, &frame);
+            Message::Text(frame.encode().into())
+        };
         tokio::select! {
             // cancel-safe: what is not taken stays where it is
-            Some(frame) = frames.recv() => put(&Message::Text(frame.encode().into())),
+            Some(frame) = frames.recv() => put(&text(frame)),
             Some(payload) = pongs.recv() => put(&Message::Pong(payload)),
             _ = pings.tick() => put(&Message::Ping(Bytes::from_static(PING))),
         }
         while out.len() < MAX_WRITE_BYTES
             && let Ok(frame) = frames.try_recv()
         {
-            encode(
-                &mut out,
-                &Message::Text(frame.encode().into()),
-                Some(rand::random()),
-            );
+            encode(&mut out, &text(frame), Some(rand::random()));
         }
         let writing = async {
             writer.write_all(&out).await?;

@@ -129,7 +129,7 @@ impl Cloud {
         if busy.len() > 1 {
             return Err(StartError::Ports(busy));
         }
-        let (metrics, sessions) = (Metrics::default(), Sessions::default());
+        let (metrics, sessions) = (Metrics::default(), Sessions::new(options.recorder.clone()));
         let _ = metrics.sessions.set(sessions.clone());
         let mut backend = Backend::open(&options, &metrics, &sessions).await?;
         let (client, store) = (backend.client(), backend.store());

@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use record::Recorder;
+
 use super::ClusterOptions;
 use crate::{
     controllers::manager, hub::Limits, kubeconfig::Destination, pki::ServiceAccountTokens,
@@ -65,6 +67,8 @@ pub struct Options {
     pub reserved: Vec<String>,
     /// The seed of faults' random decisions.
     pub seed: u64,
+    /// Records what is exchanged with nodes.
+    pub recorder: Recorder,
 }
 
 impl Default for Options {
@@ -94,6 +98,7 @@ impl Default for Options {
             cluster: None,
             reserved: Vec::new(),
             seed: 1,
+            recorder: Recorder::default(),
         }
     }
 }

@@ -39,7 +39,7 @@ pub(super) async fn accept_node(
                 debug!(node, %peer, %error, "connection closed before its session began");
                 return None;
             }
-            Ok(Ok(read)) => first = read.map(|(message, _)| message),
+            Ok(Ok(read)) => first = read,
             // open and silent: EdgeCore may be like that
             Err(_) => {}
         }

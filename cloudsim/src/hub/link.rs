@@ -34,8 +34,8 @@ pub(super) struct Reader {
     uplink: Uplink,
     changes: watch::Receiver<u64>,
     quiet: MuteGuard,
-    /// A message that was read already.
-    first: Option<Message>,
+    /// A message that was read already, and its size.
+    first: Option<(Message, usize)>,
     traffic: Arc<Traffic>,
 }
 
@@ -54,7 +54,7 @@ impl Connected {
         self,
         faults: &Faults,
         node: &str,
-        first: Option<Message>,
+        first: Option<(Message, usize)>,
         limit: Duration,
         traffic: &Arc<Traffic>,
     ) -> (Reader, Writer) {
@@ -88,7 +88,8 @@ impl Connected {
 impl Reader {
     /// Returns the next message; `None` for a keepalive. Cancel-safe: partial and queued messages are kept.
     pub(super) async fn next(&mut self) -> Result<Option<Message>, EndReason> {
-        if let Some(first) = self.first.take() {
+        if let Some((first, size)) = self.first.take() {
+            self.traffic.count_received(&first, size);
             return Ok(Some(first));
         }
         loop {
@@ -119,7 +120,7 @@ impl Reader {
                 read = self.incoming.next(), if !self.quiet.on => match read? {
                     None => return Ok(None),
                     Some((message, size)) => {
-                        self.traffic.count_received(size);
+                        self.traffic.count_received(&message, size);
                         if let Some(message) = self.uplink.offer(message, size, now()) {
                             return Ok(Some(message));
                         }
@@ -142,7 +143,7 @@ impl Writer {
             return Ok(Some(encoded.size()));
         }
         if self.downlink.passes(message, encoded.size(), now()) {
-            self.traffic.count_sent(encoded.size());
+            self.traffic.count_sent(message, encoded.size());
             self.outgoing.send(encoded, self.limit).await?;
         }
         Ok(None)
@@ -158,7 +159,7 @@ impl Writer {
         }
         while let Some(message) = self.downlink.next_arrived(now()) {
             let encoded = self.outgoing.encode(&message);
-            self.traffic.count_sent(encoded.size());
+            self.traffic.count_sent(&message, encoded.size());
             self.outgoing.send(encoded, self.limit).await?;
         }
         Ok(self.downlink.due())

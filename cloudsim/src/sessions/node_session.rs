@@ -15,6 +15,15 @@ pub enum Transport {
     Quic,
 }
 
+impl From<Transport> for record::Transport {
+    fn from(transport: Transport) -> Self {
+        match transport {
+            Transport::WebSocket => Self::WebSocket,
+            Transport::Quic => Self::Quic,
+        }
+    }
+}
+
 /// A node's session, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

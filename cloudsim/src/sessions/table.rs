@@ -8,6 +8,7 @@ use std::{
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use record::Recorder;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -52,9 +53,24 @@ pub struct Sessions {
     metrics: HubMetrics,
     tunnels: Tunnels,
     relays: Relays,
+    recorder: Recorder,
 }
 
 impl Sessions {
+    /// Creates an empty table; connections of nodes are recorded.
+    pub(crate) fn new(recorder: Recorder) -> Self {
+        Self {
+            tunnels: Tunnels::new(recorder.clone()),
+            recorder,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the recorder of nodes' connections.
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
     /// Returns the nodes that have re-enrolled.
     pub fn reenrolled_nodes(&self) -> &Reenrolled {
         &self.reenrolled
@@ -161,6 +177,12 @@ impl Sessions {
         self.metrics.count_begun(session_request.transport);
         let traffic = Arc::new(Traffic {
             all: self.metrics.clone(),
+            recorder: self.recorder.connect(
+                session_request.transport.into(),
+                &node,
+                &session_request.address.to_string(),
+                Default::default(),
+            ),
             ..Traffic::default()
         });
         let token = parent.child_token();

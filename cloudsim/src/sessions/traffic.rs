@@ -1,10 +1,13 @@
-//! Counters of sessions' traffic.
+//! Counters and recordings of sessions' traffic.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use record::{ConnectionRecorder, Side};
+use wire::Message;
+
 use super::{metrics::HubMetrics, node_session::Count};
 
-/// The counters of one session.
+/// The counters of one session, and its recording.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     /// The counters of all sessions, which outlive it.
@@ -12,17 +15,20 @@ pub(crate) struct Traffic {
     pub(super) sent: [AtomicU64; 2],
     pub(super) received: [AtomicU64; 2],
     pub(super) queue: AtomicU64,
+    pub(super) recorder: ConnectionRecorder,
 }
 
 impl Traffic {
-    /// Counts a message to the node.
-    pub(crate) fn count_sent(&self, bytes: usize) {
+    /// Counts a message to the node, and records it.
+    pub(crate) fn count_sent(&self, message: &Message, bytes: usize) {
+        self.recorder.message(Side::Cloud, message, bytes);
         add(&self.sent, bytes);
         self.all.count_sent(bytes);
     }
 
-    /// Counts a message from the node.
-    pub(crate) fn count_received(&self, bytes: usize) {
+    /// Counts a message from the node, and records it.
+    pub(crate) fn count_received(&self, message: &Message, bytes: usize) {
+        self.recorder.message(Side::Edge, message, bytes);
         add(&self.received, bytes);
         self.all.count_received(bytes);
     }

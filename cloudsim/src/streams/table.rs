@@ -14,6 +14,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use kubeapi::{NodeAnswer, NodeError, NodeRequest, NodeStreams};
 use parking_lot::Mutex;
+use record::{ConnectionRecorder, Recorder, Transport};
 use tokio::{
     sync::{Semaphore, mpsc},
     time::timeout,
@@ -73,6 +74,7 @@ struct Inner {
     streams: AtomicU64,
     nodes: Mutex<HashMap<String, Tunnel>>,
     metrics: StreamMetrics,
+    recorder: Recorder,
 }
 
 /// The table of tunnels; cheap to clone.
@@ -90,6 +92,7 @@ pub(super) struct TunnelEntry {
     /// Cancelled when the tunnel must end.
     pub(super) stop: CancellationToken,
     close_reason: Arc<OnceLock<String>>,
+    pub(super) recorder: ConnectionRecorder,
 }
 
 impl TunnelEntry {
@@ -121,6 +124,14 @@ impl Drop for TunnelEntry {
 }
 
 impl Tunnels {
+    /// Creates an empty table; frames of tunnels are recorded.
+    pub(crate) fn new(recorder: Recorder) -> Self {
+        Self(Arc::new(Inner {
+            recorder,
+            ..Inner::default()
+        }))
+    }
+
     /// Registers a tunnel of the node and ends the one before. The tunnel ends with `parent`. Returns `None` if the maximum number of
     /// nodes is reached.
     pub(super) fn begin(
@@ -149,6 +160,12 @@ impl Tunnels {
             streams: tunnel.streams.clone(),
             stop: tunnel.stop.clone(),
             close_reason: tunnel.close_reason.clone(),
+            recorder: self.0.recorder.connect(
+                Transport::Tunnel,
+                node,
+                &tunnel.address,
+                Default::default(),
+            ),
         };
         {
             let mut nodes = self.0.nodes.lock();

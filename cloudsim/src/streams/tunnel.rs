@@ -4,6 +4,7 @@ use std::{io, pin::pin, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use limits::timeout_unless_stalled;
+use record::{ConnectionRecorder, Side};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split},
     sync::mpsc,
@@ -87,18 +88,21 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
     let (pongs, asked) = mpsc::channel(MAX_PENDING_PONGS);
     let (late, told) = mpsc::channel(MAX_PENDING_ENDS);
     let (stop, metrics) = (entry.stop.clone(), entry.metrics().clone());
+    let recorder = entry.recorder.clone();
     let ended = {
         let inbound = Inbound {
             streams: &entry.streams,
             metrics: &metrics,
             pongs,
             late,
+            recorder: &recorder,
         };
         let queues = Queues {
             frames: &mut entry.outbound,
             streams: &entry.streams,
             pongs: asked,
             late: told,
+            recorder: &recorder,
         };
         let work = async {
             tokio::select! {
@@ -178,6 +182,7 @@ struct Inbound<'a> {
     pongs: mpsc::Sender<Bytes>,
     /// Streams that were ended here, for the writing half.
     late: mpsc::Sender<u64>,
+    recorder: &'a ConnectionRecorder,
 }
 
 impl Inbound<'_> {
@@ -213,7 +218,10 @@ impl Inbound<'_> {
     async fn message(&self, message: Message) {
         match message {
             Message::Text(payload) | Message::Binary(payload) => match Frame::decode(payload) {
-                Ok(frame) => self.frame(frame).await,
+                Ok(frame) => {
+                    self.recorder.tunnel(Side::Edge, &frame);
+                    self.frame(frame).await;
+                }
                 Err(FrameError::Kind(number)) => {
                     debug!(number, "frame of an unknown type ignored")
                 }
@@ -265,6 +273,7 @@ struct Queues<'a> {
     streams: &'a Streams,
     pongs: mpsc::Receiver<Bytes>,
     late: mpsc::Receiver<u64>,
+    recorder: &'a ConnectionRecorder,
 }
 
 /// Writes streams' data, pongs and pings until that fails.
@@ -279,15 +288,20 @@ async fn write(
         streams,
         mut pongs,
         mut late,
+        recorder,
     } = queues;
+    let count = |frame: &Frame| {
+        recorder.tunnel(Side::Cloud, frame);
+        if frame.kind == Kind::Data {
+            metrics.count_sent(frame.data.len());
+        }
+    };
     let mut pings = interval(timing.ping);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let mut out = BytesMut::new();
         let mut put = |frame: &Frame| {
-            if frame.kind == Kind::Data {
-                metrics.count_sent(frame.data.len());
-            }
+            count(frame);
             encode(&mut out, &Message::Text(frame.encode().into()), None);
         };
         tokio::select! {
@@ -301,9 +315,7 @@ async fn write(
         while out.len() < WRITE_BATCH_BYTES
             && let Ok(frame) = frames.try_recv()
         {
-            if frame.kind == Kind::Data {
-                metrics.count_sent(frame.data.len());
-            }
+            count(&frame);
             encode(&mut out, &Message::Text(frame.encode().into()), None);
         }
         let writing = async {

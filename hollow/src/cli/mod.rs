@@ -27,6 +27,7 @@ pub use self::{
     node::NodeCommand,
     properties::{NodeProperties, NodeTaint},
     rules::RulesCommand,
+    show::{Show, ShowFormat},
     why::{ExplainedKind, ExplainedObject},
 };
 
@@ -44,6 +45,7 @@ mod list;
 mod node;
 mod properties;
 mod rules;
+mod show;
 mod tips;
 mod why;
 
@@ -167,6 +169,9 @@ pub enum Command {
     /// Check or repair the data directory, or create a key
     #[command(subcommand, alias = "database")]
     Db(DbCommand),
+    /// Show a recording of the connections with nodes
+    #[command(after_help = "Exit code: 1 if a part of the recording cannot be read.")]
+    Show(Show),
     /// Print the join token, or create one limited by node, lifetime or uses
     #[command(aliases = ["tokens", "gettoken"])]
     Token {
@@ -528,6 +533,14 @@ pub struct Up {
     /// Random seed for faults
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = values::number::<u64>(..), help_heading = headings::TESTS)]
     pub fault_seed: u64,
+
+    /// Record the connections with nodes to this file, without secrets; `cloudsim show` prints it
+    #[arg(long, value_name = "FILE", help_heading = headings::TESTS)]
+    pub record: Option<PathBuf>,
+
+    /// Record secrets, tokens and the data of streams as well
+    #[arg(long, requires = "record", help_heading = headings::TESTS)]
+    pub record_secrets: bool,
 
     /// Options of cluster mode
     #[command(flatten)]

@@ -33,6 +33,7 @@ mod running;
 mod runtime;
 mod screen;
 mod selftest;
+mod show;
 mod table;
 mod token;
 mod up;
@@ -123,6 +124,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             return clouds::kubeconfig(access, &Records::of_user());
         }
         Command::Db(command) => return db::run(&command).await,
+        Command::Show(command) => return show::run(&command),
         Command::Token {
             access,
             output,

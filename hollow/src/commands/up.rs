@@ -1,7 +1,7 @@
 //! `cloudsim up`: runs a cloud until Ctrl-C.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicUsize, Ordering},
     time::Instant,
@@ -15,6 +15,7 @@ use cloudsim::{
     router::RouterOptions,
     streams::{ClientCa, KubeletOptions, StreamService},
 };
+use record::{Recorder, Recording};
 use wire::text::count;
 
 use super::{
@@ -45,7 +46,12 @@ pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
     let own = OwnNames::of_machine();
     check_address(up.address, &own)?;
     let reach = Reach::of(up.address, &up.names, &own);
+    let recording = start_recording(&up)?;
     let run = Run {
+        recorder: recording
+            .as_ref()
+            .map(Recording::recorder)
+            .unwrap_or_default(),
         screen: Screen::of_stdout(),
         begun: Instant::now(),
         cluster_url: String::new(),
@@ -55,16 +61,35 @@ pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
         reach,
         signals,
     };
-    if run.up.cluster.is_given() {
-        Box::pin(run.with_cluster()).await?;
+    let ended = if run.up.cluster.is_given() {
+        Box::pin(run.with_cluster()).await
     } else {
-        Box::pin(run.standalone()).await?;
+        Box::pin(run.standalone()).await
+    };
+    if let Some(recording) = recording {
+        recording.finish();
     }
-    Ok(ExitCode::SUCCESS)
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Starts the recording, if there is to be one.
+fn start_recording(up: &Up) -> anyhow::Result<Option<Recording>> {
+    let options = |path: &PathBuf| record::Options {
+        path: path.clone(),
+        limits: record::Limits::default(),
+        program: format!("cloudsim {}", env!("CARGO_PKG_VERSION")),
+        side: record::Side::Cloud,
+        redact: !up.record_secrets,
+    };
+    let recording = up.record.as_ref().map(options).map(Recording::start);
+    recording
+        .transpose()
+        .context("choose a file in a directory that you may write to")
 }
 
 /// A cloud that is started and runs until a signal.
 struct Run {
+    recorder: Recorder,
     screen: Screen,
     begun: Instant,
     /// The API server in cluster mode.
@@ -78,13 +103,20 @@ struct Run {
 }
 
 impl Run {
+    fn options(&self) -> Options {
+        Options {
+            recorder: self.recorder.clone(),
+            ..options(&self.up, &self.reach)
+        }
+    }
+
     async fn standalone(mut self) -> anyhow::Result<()> {
         if self.up.stream_port.is_some() && self.up.stream_client_ca.is_none() {
             anyhow::bail!(
                 "--stream-port needs --stream-client-ca FILE in standalone mode: the CA of the other API server's client certificate"
             );
         }
-        let mut options = options(&self.up, &self.reach);
+        let mut options = self.options();
         if let Some(name) = self.reach.prefer_reachable().await {
             let dialed = &self.reach.dialed;
             warn(&format!(
@@ -129,7 +161,7 @@ impl Run {
 
     /// Runs a cloud with a cluster's API server until Ctrl-C.
     async fn with_cluster(mut self) -> anyhow::Result<()> {
-        let mut options = options(&self.up, &self.reach);
+        let mut options = self.options();
         let cluster = cluster::options(&self.up.cluster, self.up.address).await?;
         self.cluster_url = cluster.config.cluster_url.to_string();
         options.cluster = Some(cluster);
@@ -348,5 +380,6 @@ fn options(up: &Up, reach: &Reach) -> Options {
         cluster: None,
         reserved: up.names.clone(),
         seed: up.fault_seed,
+        recorder: Recorder::default(),
     }
 }

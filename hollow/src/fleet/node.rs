@@ -169,6 +169,7 @@ impl HollowNode {
             copies,
             pod_network: Some(self.runtime.pod_network()),
             secrets_in_memory: false,
+            recorder: Default::default(),
         };
         // each line of the agent's log names its node
         let span = error_span!("agent", node = %self.name);

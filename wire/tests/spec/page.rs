@@ -8,25 +8,30 @@ use wire::{
 
 use super::{hub, mqtt};
 
-/// Returns the page with the tables between its marks.
+/// Returns the page with each table at the end of its section.
 pub(super) fn with_tables(page: &str) -> String {
     let tables = [
-        ("messages of the cloud", messages(DOWN, true)),
-        ("messages of the edge", messages(UP, false)),
-        ("frames of the tunnel", tunnel()),
-        ("topics", topics()),
+        ("Messages of the cloud", messages(DOWN, true)),
+        ("Messages of the edge", messages(UP, false)),
+        ("Stream tunnel", tunnel()),
+        ("MQTT topics", topics()),
     ];
     tables
         .into_iter()
         .fold(page.to_owned(), |page, (name, table)| {
-            let (start, end) = (format!("<!-- generated: {name} -->\n"), "\n<!-- end -->");
+            let start = format!("\n## {name}\n");
             let (before, rest) = page
                 .split_once(&start)
-                .unwrap_or_else(|| panic!("no mark {name:?}"));
-            let (_, after) = rest
-                .split_once(end)
-                .unwrap_or_else(|| panic!("no end of {name:?}"));
-            format!("{before}{start}{table}{end}{after}")
+                .unwrap_or_else(|| panic!("no section {name:?}"));
+            let end = rest.find("\n## ").unwrap_or(rest.len());
+            let text: Vec<&str> = rest[..end]
+                .lines()
+                .filter(|line| !line.starts_with('|'))
+                .collect();
+            let text = text.join("\n");
+            let blank = if text.trim().is_empty() { "" } else { "\n\n" };
+            let text = text.trim();
+            format!("{before}{start}\n{text}{blank}{table}{}", &rest[end..])
         })
 }
 

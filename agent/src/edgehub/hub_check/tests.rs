@@ -31,6 +31,7 @@ fn config(server: HostPort) -> Config {
         qps: 0,
         burst: 0,
         max_message: 1024,
+        recorder: Default::default(),
     }
 }
 

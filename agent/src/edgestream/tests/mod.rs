@@ -52,6 +52,7 @@ fn config() -> Config {
         handshake_timeout: WAIT_TIMEOUT,
         read_deadline: WAIT_TIMEOUT,
         write_deadline: WAIT_TIMEOUT,
+        recorder: Default::default(),
     }
 }
 

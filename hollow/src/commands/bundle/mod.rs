@@ -2,13 +2,12 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use agent::bundle::{
-    Archive, Redactor, Target, TimeRange, mask_object, read_log_file, secret_values,
-};
+use agent::bundle::{Archive, Target, TimeRange, mask_object, read_log_file, secret_values};
 use http::Request;
 use jiff::Timestamp;
 use kube::Client;
 use limits::read_regular_file;
+use record::redact::Redactor;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;

@@ -12,6 +12,7 @@ use http::response;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::Request;
 use hyper_util::rt::TokioIo;
+use record::Transport;
 use rustls::{
     ClientConfig, RootCertStore,
     client::{WebPkiServerVerifier, danger::ServerCertVerifier},
@@ -270,12 +271,22 @@ async fn send(
         .map_err(|error| target.connection_error(error))?;
     let request = request
         .header(http::header::HOST, target.server.to_string())
-        .body(Full::new(body))
+        .body(Full::new(body.clone()))
         .map_err(|error| EnrollError::Url(error.to_string()))?;
+    let config = target.config;
+    let recorder = config.recorder.connect(
+        Transport::Enrolment,
+        &config.node_name,
+        &target.server.to_string(),
+        Default::default(),
+    );
+    let path = request.uri().path();
+    recorder.request("GET", path, record::headers(request.headers()), &body);
     let (head, bytes) = send_request(stream, request)
         .await
         .map_err(|error| target.connection_error(error))?;
     let status = head.status;
+    recorder.response(status.as_u16(), &bytes);
     if status.is_success() {
         return Ok(bytes.to_vec());
     }

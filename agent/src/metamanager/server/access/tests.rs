@@ -32,6 +32,7 @@ pub(in super::super) fn hub() -> edgehub::EdgeHub {
         qps: 0,
         burst: 0,
         max_message: 1024,
+        recorder: Default::default(),
     };
     edgehub::new(config).0
 }

@@ -1,0 +1,53 @@
+//! `cloudsim show`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use cloudsim::faults::Period;
+
+/// What is shown of a recording.
+#[derive(Clone, Debug, Args)]
+pub struct Show {
+    /// Recordings, written with --record; older files first
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// Only connections of this node
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
+
+    /// Only messages of this kind, for example pod-status. Repeatable
+    #[arg(long = "kind", value_name = "KIND")]
+    pub kinds: Vec<String>,
+
+    /// Only messages about this object, NAME or NAMESPACE/NAME
+    #[arg(long, value_name = "OBJECT")]
+    pub object: Option<String>,
+
+    /// Only messages from this time after the begin of the recording, for example 90s
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<Period>,
+
+    /// Only messages up to this time after the begin
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<Period>,
+
+    /// Output format: json or lanes [default: a table]
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        hide_possible_values = true
+    )]
+    pub output: Option<ShowFormat>,
+}
+
+/// How a recording is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShowFormat {
+    /// Each frame as a line of JSON
+    Json,
+    /// An arrow between edge and cloud for each frame
+    Lanes,
+}
