@@ -68,7 +68,7 @@ pub enum Fault {
     )]
     Order(u32, u32),
     /// A line is not one of a recording.
-    #[error("line {0} of the block cannot be read: {1}")]
+    #[error("line {0} of the block cannot be read ({1}); the rest of the block is skipped")]
     Line(u64, serde_json::Error),
 }
 
@@ -171,7 +171,7 @@ fn is_header(line: &Line) -> Result<bool, Fault> {
 impl<R: Read> Iterator for Reader<R> {
     type Item = Result<Line, ReadError>;
 
-    /// Returns the next line. An error of a block or line is followed by the lines after it, except after the end of the file.
+    /// Returns the next line. After an error, the lines of the next block follow, unless the file has ended.
     fn next(&mut self) -> Option<Self::Item> {
         match self.read() {
             Ok(line) => line.map(Ok),
@@ -179,7 +179,8 @@ impl<R: Read> Iterator for Reader<R> {
                 let has_ended = !self.has_header
                     || matches!(fault, Fault::Io(_) | Fault::Truncated | Fault::NoRecording);
                 self.has_ended |= has_ended;
-                if self.has_ended {
+                // otherwise a small file could have millions of errors
+                if self.has_ended || matches!(fault, Fault::Line(..)) {
                     self.block.read = self.block.lines.len();
                 }
                 Some(Err(ReadError {

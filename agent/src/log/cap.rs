@@ -6,7 +6,7 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 
 /// The programs of this workspace; all others are libraries.
-const OWN_TARGETS: [&str; 15] = [
+const OWN_TARGETS: [&str; 16] = [
     "agent",
     "apiserver",
     "componentbase",
@@ -22,6 +22,7 @@ const OWN_TARGETS: [&str; 15] = [
     "mapper",
     "crds",
     "unixsocket",
+    "record",
 ];
 /// Libraries that log contents above `trace`, each with the finest level at which it does not.
 const VERBOSE_LIBRARIES: [(&str, LevelFilter); 3] = [

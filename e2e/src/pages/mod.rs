@@ -23,7 +23,7 @@ pub use self::{
 };
 
 /// The pages whose commands run one after the other on one machine, by the name of the session.
-pub const SESSIONS: [(&str, &[&str]); 4] = [
+pub const SESSIONS: [(&str, &[&str]); 5] = [
     (
         "cloud",
         &[
@@ -64,6 +64,7 @@ pub const SESSIONS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("rules", &["docs/rules.md", "docs/servicebus.md"]),
+    ("record", &["docs/record.md"]),
     // with containerd
     ("mesh", &["docs/mesh.md"]),
 ];

@@ -20,7 +20,7 @@ const READY: [(&str, &str); 3] = [
 ];
 
 /// Commands that only read, so that they are repeated until they print what the page shows.
-const READS: [&str; 15] = [
+const READS: [&str; 16] = [
     "kubectl get",
     "kubectl logs",
     "kubectl exec",
@@ -33,6 +33,7 @@ const READS: [&str; 15] = [
     "cloudsim devices",
     "cloudsim rules",
     "cloudsim mesh",
+    "cloudsim show",
     "edge-agent db",
     "curl",
     "ip",

@@ -77,6 +77,11 @@ fn pages_about_rules_show_what_their_commands_do() -> anyhow::Result<()> {
 }
 
 #[test]
+fn the_page_about_recordings_shows_what_its_commands_do() -> anyhow::Result<()> {
+    follow("record", &[], 3)
+}
+
+#[test]
 fn a_shown_line_may_differ_in_times_from_the_printed_line() {
     for (said, shown, numbers_vary, wanted) in [
         (

@@ -81,7 +81,7 @@ kinds! {
     Data = 3 from "both",
     /// Ends a stream. Each end sends it once; `CloudCore` repeats it until the node's has arrived.
     RemoveConnect = 4 from "both",
-    /// Closes the tunnel, because the node was deleted; the data is a text that says so.
+    /// Closes the tunnel, because the node was deleted; the data is the reason, as text.
     CloseConnect = 5 from "cloud",
     /// Requests an attach, in the same way as an exec.
     Attach = 6 from "cloud",

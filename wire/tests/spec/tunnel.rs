@@ -103,3 +103,42 @@ pub(super) fn document() -> Value {
         },
     })
 }
+
+#[test]
+fn every_captured_request_has_the_schema_of_its_type() {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    use wire::tunnel::Frame;
+
+    let document = document();
+    let mut checked = 0;
+    for line in include_str!("../fixtures/tunnel/edgecore-cloudcore-1.23.jsonl").lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let Some(frame) = line["frame"].as_str() else {
+            continue;
+        };
+        let frame = Frame::decode(STANDARD.decode(frame).unwrap().into()).unwrap();
+        let pointer = format!(
+            "/components/messages/{:?}/payload/properties/data",
+            frame.kind
+        );
+        assert!(document.pointer(&pointer).is_some(), "{:?}", frame.kind);
+        let content = format!("{pointer}/x-content");
+        if document.pointer(&content).is_none() {
+            continue;
+        }
+        let schema = json!({
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "allOf": [{"$ref": format!("#{content}")}],
+            "components": document["components"],
+        });
+        let value: Value = serde_json::from_slice(&frame.data).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> = validator
+            .iter_errors(&value)
+            .map(|error| error.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{errors:?}\n{value}");
+        checked += 1;
+    }
+    assert_eq!(checked, 4);
+}
