@@ -191,3 +191,33 @@ pub(super) fn cri_messages() -> Vec<Vec<u8>> {
     };
     vec![containers.encode_to_vec(), version.encode_to_vec()]
 }
+
+/// The most lines of a recording that are read: a small block may have millions.
+const MAX_RECORDED_LINES: usize = 100_000;
+
+/// Reads a recording. Each block has one error at most.
+pub(super) fn recording(input: &[u8]) {
+    let lines = record::Reader::new(input).take(MAX_RECORDED_LINES);
+    let errors = lines.filter(Result::is_err).count();
+    assert!(
+        errors <= 2 + input.len() / record::block::INDEX_BYTES,
+        "{errors} errors"
+    );
+}
+
+/// Returns recordings with one and with two blocks.
+pub(super) fn recordings() -> Vec<Vec<u8>> {
+    let header = br#"{"type":"recording","format":"kubeedge-recording","version":1,"program":"p","kubeedge":"v1","side":"edge","started":"","part":1,"redacted":true}
+"#;
+    let gap = b"{\"type\":\"gap\",\"time\":1,\"frames\":2}\n";
+    let block = |number: u32, lines: &[u8]| {
+        let index = record::block::Index {
+            number,
+            lines: 1,
+            ..Default::default()
+        };
+        record::block::encode(lines, index)
+    };
+    let first = block(0, header);
+    vec![first.clone(), [first, block(1, gap)].concat()]
+}

@@ -38,7 +38,7 @@ pub fn target(name: &str) -> Result<Target, NoSuchTarget> {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 27] = [
+pub const TARGETS: [Target; 28] = [
     decoder("json", messages::json, messages::recorded_seeds),
     decoder("frame", messages::frame, messages::frames),
     decoder(
@@ -46,6 +46,7 @@ pub const TARGETS: [Target; 27] = [
         messages::check_compressed,
         messages::conversations,
     ),
+    decoder("recording", messages::recording, messages::recordings),
     decoder("application", messages::application, messages::applications),
     decoder("path", messages::path, messages::paths),
     decoder("cri", messages::cri, messages::cri_messages),

@@ -1,5 +1,5 @@
-//! Follows a Secret from the API through hub and agent into a pod: it appears in no line of the log at any level, and with a key in
-//! no file of the cloud's or the node's store.
+//! Follows a Secret from the API through hub and agent into a pod: it appears in no line of the log at any level, in no recording, and with
+//! a key in no file of the cloud's or the node's store.
 
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use kube::{
     runtime::{conditions::is_pod_running, wait::await_condition},
 };
 use objectstore::Seal;
+use record::{Limits, Reader, Recording, Side};
 use serde_json::{Value, json};
 use testkit::{LogBuffer, within};
 use tracing_subscriber::{filter::Targets, prelude::*};
@@ -76,6 +77,14 @@ fn files_with(directory: &Path, part: &str, text: &str) -> Vec<PathBuf> {
     found
 }
 
+/// Returns the lines of a recording.
+fn recorded_text(file: &Path) -> String {
+    Reader::open(file)
+        .unwrap()
+        .map(|line| serde_json::to_string(&line.unwrap()).unwrap() + "\n")
+        .collect()
+}
+
 async fn all_tokens(cloud: &Cloud) -> Vec<String> {
     let secrets = Api::<Secret>::namespaced(cloud.client(), "kubeedge");
     let mut all = vec![cloud.token().to_owned()];
@@ -126,8 +135,18 @@ async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     );
 
     // Then it is encrypted with the key.
+    let file = directory.path().join("recording");
+    let recording = Recording::start(record::Options {
+        path: file.clone(),
+        limits: Limits::default(),
+        program: "test".to_owned(),
+        side: Side::Cloud,
+        redact: true,
+    })
+    .unwrap();
     let sealed = Options {
         key_file: Some(key.clone()),
+        recorder: recording.recorder(),
         ..options.clone()
     };
     let cloud = Cloud::start(sealed.clone()).await.unwrap();
@@ -164,8 +183,21 @@ async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     words.extend([CANARY, CHANGED].map(str::to_owned));
     fleet.stop().await;
     cloud.stop().await.unwrap();
+    recording.finish();
+    let recorded = recorded_text(&file);
     for word in &words {
         assert_not_logged(&log, word, word);
+        assert!(!recorded.contains(word), "{word} is in the recording");
+    }
+    for kind in [
+        "request",
+        "response",
+        "node-registration",
+        "pod",
+        "secret-response",
+    ] {
+        let is_recorded = recorded.contains(&format!("\"kind\":\"{kind}\""));
+        assert!(is_recorded, "no {kind} was recorded");
     }
     assert_not_logged(&log, "Bearer e", "a token");
     assert!(log.text().len() > 10_000, "nothing was logged");
