@@ -214,6 +214,8 @@ runtime_type = "io.containerd.runc.v2"
 SystemdCgroup = {by_systemd}
 [plugins."io.containerd.internal.v1.opt"]
 path = "{home}/opt"
+[plugins."io.containerd.nri.v1.nri"]
+disable = true
 "#,
         socket = socket.display(),
         by_systemd = by_systemd(),
