@@ -59,7 +59,7 @@ pub enum RuntimeInfoError {
 
 impl From<CallError> for RuntimeInfoError {
     fn from(error: CallError) -> Self {
-        let message = error.message().to_owned();
+        let message = error.message();
         if error.is_unimplemented() {
             Self::Unimplemented(message)
         } else {

@@ -57,7 +57,7 @@ async fn exec(runtime: &Runtime, id: &str, command: &[String], timeout: Duration
                 "command timed out: {command:?} timed out after {timeout:?}"
             ))
         }
-        Err(error) => Outcome::Error(error.message().to_owned()),
+        Err(error) => Outcome::Error(error.message()),
     }
 }
 

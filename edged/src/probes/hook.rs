@@ -69,7 +69,7 @@ pub(crate) async fn run(
             HookAction::Exec(command) => match runtime.exec(container.id, command, limit).await {
                 Ok(answer) if answer.exit_code == 0 => Ok(()),
                 Ok(answer) => Err(format!("command exited with {}", answer.exit_code)),
-                Err(error) => Err(error.message().to_owned()),
+                Err(error) => Err(error.message()),
             },
             HookAction::HttpGet(page) => http::get(&**runtime.network(), page).await.map(drop),
             HookAction::TcpSocket(address) => {

@@ -1,6 +1,7 @@
 //! Client of the container runtime over CRI v1: one method for each call that EdgeD makes, each with a timeout and a maximum
 //! response size.
 
+mod call_error;
 mod cni_cache;
 mod in_flight;
 mod lost_tasks;
@@ -19,7 +20,7 @@ use std::{sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use tokio::sync::OnceCell;
 use tokio_util::sync::DropGuard;
-use tonic::{Code, Status, Streaming, transport::Channel};
+use tonic::{Status, Streaming, transport::Channel};
 use wire::{
     containerd::{events::events_client::EventsClient, tasks_client::TasksClient},
     cri::{
@@ -28,6 +29,7 @@ use wire::{
     },
 };
 
+pub use self::call_error::CallError;
 use self::{in_flight::InFlightCalls, metered::MeteredChannel};
 use super::{
     fields::RuntimeFeature,
@@ -47,51 +49,6 @@ const PULL_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Maximum size of a response in bytes, enough for lists of a full node with all annotations.
 const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
-
-/// A failed call.
-#[derive(Debug, thiserror::Error)]
-#[error("the container runtime's {call}: {}", status.message())]
-pub struct CallError {
-    call: &'static str,
-    status: Status,
-}
-
-impl CallError {
-    /// Reports whether the object of the call does not exist.
-    pub(crate) fn is_not_found(&self) -> bool {
-        self.status.code() == Code::NotFound
-    }
-
-    /// Reports whether the call timed out.
-    pub(crate) fn is_timeout(&self) -> bool {
-        self.status.code() == Code::DeadlineExceeded
-    }
-
-    /// Reports whether the runtime's socket does not answer.
-    pub(crate) fn is_unreachable(&self) -> bool {
-        self.status.code() == Code::Unavailable
-    }
-
-    /// Logs that something cannot be done now. If the runtime is unreachable this is a debug message, as PLEG warns once for all
-    /// that need it.
-    pub(crate) fn log(&self, what: &str) {
-        if self.is_unreachable() {
-            tracing::debug!("failed to {what}: container runtime not responding");
-        } else {
-            tracing::warn!(error = self as &dyn std::error::Error, "failed to {what}");
-        }
-    }
-
-    /// Reports whether the runtime does not implement the call.
-    pub(crate) fn is_unimplemented(&self) -> bool {
-        self.status.code() == Code::Unimplemented
-    }
-
-    /// Returns the runtime's error message.
-    pub(crate) fn message(&self) -> &str {
-        self.status.message()
-    }
-}
 
 type Result<T> = std::result::Result<T, CallError>;
 

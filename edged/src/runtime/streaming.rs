@@ -1,16 +1,8 @@
 //! Calls that return URLs of the runtime's streaming server.
 
-use tonic::Code;
 use wire::cri;
 
-use super::{CALL_TIMEOUT, CallError, Result, Runtime, with_timeout};
-
-impl CallError {
-    /// Returns the gRPC status code.
-    pub(crate) fn code(&self) -> Code {
-        self.status.code()
-    }
-}
+use super::{CALL_TIMEOUT, Result, Runtime, with_timeout};
 
 impl Runtime {
     /// Returns the URL at which a command is executed in a container.
