@@ -197,7 +197,7 @@ pub(super) fn swap<'a>(all: impl Iterator<Item = &'a SwapStats> + Clone) -> Opti
     })
 }
 
-/// Converts the network usage of a pod.
+/// Converts the network usage of a pod. containerd 2.3 lists the default interface a second time.
 pub(super) fn network(usage: &cri::NetworkUsage) -> Option<NetworkStats> {
     let one = |interface: &cri::NetworkInterfaceUsage| InterfaceStats {
         name: interface.name.clone(),
@@ -207,9 +207,12 @@ pub(super) fn network(usage: &cri::NetworkUsage) -> Option<NetworkStats> {
         tx_errors: value(interface.tx_errors.as_ref()),
     };
     let main = one(usage.default_interface.as_ref()?);
-    let interfaces = std::iter::once(main.clone())
-        .chain(usage.interfaces.iter().map(one))
-        .collect();
+    let others = usage
+        .interfaces
+        .iter()
+        .filter(|other| other.name != main.name)
+        .map(one);
+    let interfaces = std::iter::once(main.clone()).chain(others).collect();
     Some(NetworkStats {
         time: timestamps::from_nanos(usage.timestamp).unwrap_or_default(),
         main,

@@ -193,3 +193,21 @@ fn a_pod_uses_what_its_containers_use() {
     assert_eq!(memory.rss_bytes, None, "nobody knows it");
     assert_eq!(of(0).1.unwrap().available_bytes, None, "one has no limit");
 }
+
+#[test]
+fn default_interface_is_listed_once() {
+    let interface = |name: &str| cri::NetworkInterfaceUsage {
+        name: name.into(),
+        ..Default::default()
+    };
+    for others in [vec!["net1"], vec!["eth0", "net1"]] {
+        let usage = cri::NetworkUsage {
+            default_interface: Some(interface("eth0")),
+            interfaces: others.into_iter().map(interface).collect(),
+            ..Default::default()
+        };
+        let found = network(&usage).unwrap().interfaces;
+        let names: Vec<_> = found.into_iter().map(|found| found.name).collect();
+        assert_eq!(names, ["eth0", "net1"]);
+    }
+}
