@@ -82,7 +82,10 @@ pub(super) async fn run(
             ExitCode::SUCCESS
         }
         Err(error) => {
-            screen.write(&[Line::Failure(format!("demo failed: {}", with_causes(error.as_ref())))]);
+            screen.write(&[Line::Failure(format!(
+                "demo failed: {}",
+                with_causes(error.as_ref())
+            ))]);
             ExitCode::FAILURE
         }
     };

@@ -75,7 +75,10 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            print_line(&format!("self-test failed: {}", with_causes(error.as_ref())));
+            print_line(&format!(
+                "self-test failed: {}",
+                with_causes(error.as_ref())
+            ));
             ExitCode::FAILURE
         }
     })
