@@ -133,9 +133,10 @@ mod tests {
 
     #[test]
     fn every_command_for_a_running_cloud_takes_kubeconfig_and_context() {
-        const WITHOUT_CLOUD: [&str; 9] = [
+        const WITHOUT_CLOUD: [&str; 10] = [
             "up",
             "db",
+            "show",
             "run",
             "runtime",
             "demo",

@@ -12,7 +12,7 @@ use clap::{
 use super::Cli;
 
 /// Words before a list, which mean nothing: `get nodes` is `nodes`.
-const LIST_WORDS: [&str; 4] = ["get", "list", "ls", "show"];
+const LIST_WORDS: [&str; 3] = ["get", "list", "ls"];
 
 /// Commands that print something which exists.
 const LISTS: [&str; 8] = [
@@ -179,7 +179,6 @@ mod tests {
             ("get clusters", "Status"),
             ("get kubeconfig --context c", "Kubeconfig"),
             ("get token", "Token"),
-            ("show mesh", "Mesh"),
             ("gettoken", "Token"),
             ("nodes ls", "Nodes"),
             ("device ls -o json", "Devices"),
