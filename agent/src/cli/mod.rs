@@ -124,7 +124,7 @@ pub struct Cli {
     #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
     pub config: PathBuf,
 
-    /// File to record the connections with the cloud in, without secrets; `cloudsim show` prints it
+    /// Record the connections with the cloud to this file, without secrets
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 

@@ -194,13 +194,7 @@ async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
             "{word} is in the recording"
         );
     }
-    for kind in [
-        "request",
-        "response",
-        "node-registration",
-        "pod",
-        "secret-response",
-    ] {
+    for kind in ["request", "response", "node-registration", "pod", "secret"] {
         let is_recorded = recorded.contains(&format!("\"kind\":\"{kind}\""));
         assert!(is_recorded, "no {kind} was recorded");
     }
