@@ -8,7 +8,7 @@ pub mod bundle;
 mod check;
 pub mod cli;
 pub mod config;
-mod database;
+pub mod database;
 pub mod devicetwin;
 pub mod edgehub;
 pub mod edgemesh;

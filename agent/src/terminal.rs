@@ -4,10 +4,12 @@
 use std::{
     ffi::OsStr,
     io::{IsTerminal, Write},
+    os::fd::AsFd,
     pin::pin,
     time::Duration,
 };
 
+use terminal_size::{Width, terminal_size_of};
 use tokio::time::{Instant, timeout};
 use wire::text::printable;
 
@@ -52,11 +54,13 @@ pub struct Terminal {
     pub is_coloured: bool,
     /// Whether a line can be written again.
     pub is_live: bool,
+    /// The number of columns, if it is known.
+    pub width: Option<usize>,
 }
 
 impl Terminal {
     /// Returns what is known of an output.
-    pub fn of(output: &impl IsTerminal) -> Self {
+    pub fn of(output: &(impl IsTerminal + AsFd)) -> Self {
         let variable = |name: &str| std::env::var_os(name);
         let (is_terminal, term) = (output.is_terminal(), variable("TERM"));
         Self {
@@ -67,6 +71,7 @@ impl Terminal {
                 term.as_deref(),
             ),
             is_live: is_terminal && term.is_none_or(|term| term != "dumb"),
+            width: terminal_size_of(output).map(|(Width(columns), _)| usize::from(columns)),
         }
     }
 
@@ -114,6 +119,23 @@ impl Terminal {
             }
         }
     }
+}
+
+/// Breaks a text at spaces into lines of at most `width` characters; a longer word has a line of its own.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 /// Reports whether output has colours: on a terminal that shows them, or where they are forced (<https://bixense.com/clicolors>), unless
@@ -174,8 +196,8 @@ mod tests {
             ),
         ] {
             let terminal = Terminal {
-                is_coloured: false,
                 is_live,
+                ..Terminal::default()
             };
             let mut out = Vec::new();
             let work = async {
@@ -185,6 +207,18 @@ mod tests {
             let done = terminal.wait(&mut out, || "step".to_owned(), work).await;
             assert_eq!(done, 7);
             assert_eq!(String::from_utf8(out).unwrap(), expected, "{millis}");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_broken_at_spaces() {
+        for (text, expected) in [
+            ("", &[""][..]),
+            ("one two", &["one two"]),
+            ("one two, three", &["one two,", "three"]),
+            ("/a/very/long/path, b", &["/a/very/long/path,", "b"]),
+        ] {
+            assert_eq!(wrap(text, 8), expected, "{text}");
         }
     }
 }

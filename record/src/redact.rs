@@ -73,6 +73,11 @@ impl Redactor {
         Self { known }
     }
 
+    /// Returns a log without secrets.
+    pub(super) fn bytes(&self, log: &[u8]) -> Vec<u8> {
+        self.text(&String::from_utf8_lossy(log)).into_bytes()
+    }
+
     /// Returns the text without secrets.
     pub fn text(&self, text: &str) -> String {
         let mut result = String::with_capacity(text.len());

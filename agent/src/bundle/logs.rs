@@ -3,14 +3,14 @@
 use std::{
     fs::File,
     io::{Read, Seek, SeekFrom},
-    path::Path,
+    path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
 };
 
 use tokio::{io::AsyncReadExt, process::Command, time::timeout};
 
-use super::time::TimeRange;
+use super::{archive::Archive, redact::Redactor, time::TimeRange};
 
 /// The most bytes of a log; the newest ones count.
 const MAX_BYTES: u64 = 16 << 20;
@@ -82,11 +82,24 @@ impl LogReader {
     }
 }
 
+/// Adds log files to an archive, without secrets.
+pub fn add_log_files(
+    archive: &mut Archive,
+    files: &[PathBuf],
+    range: TimeRange,
+    redactor: &Redactor,
+) {
+    for (number, file) in files.iter().enumerate() {
+        let name = file
+            .file_name()
+            .map_or_else(|| "log".into(), |name| name.to_string_lossy());
+        let log = read_log_file(file, range).map(|log| redactor.bytes(&log));
+        archive.add(&format!("logs/{number}-{name}"), log);
+    }
+}
+
 /// Returns the lines of a log file in the range, at most the last 16 MiB.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn read_log_file(path: &Path, range: TimeRange) -> Result<Vec<u8>, String> {
+fn read_log_file(path: &Path, range: TimeRange) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
     let mut file: File =
         limits::open_regular_file(path, File::options().read(true)).map_err(failed)?;

@@ -24,7 +24,7 @@ use jiff::Timestamp;
 use self::parts::Sources;
 pub use self::{
     archive::{Archive, CompleteArchive, Target},
-    logs::{LogReader, read_log_file},
+    logs::{LogReader, add_log_files},
     objects::{mask_object, secret_values},
     time::TimeRange,
 };
@@ -64,10 +64,7 @@ async fn write(bundle: &Bundle) -> anyhow::Result<CompleteArchive> {
         config.node.name,
         now.strftime("%Y%m%dT%H%M%SZ")
     );
-    let range = TimeRange {
-        since: bundle.since,
-        until: bundle.until,
-    };
+    let range = bundle.logs.range();
     let mut archive = Archive::create(Target::of(bundle.output.as_deref(), &name), &name, now)?;
     archive.fail("configuration", failed);
     Box::pin(parts::add_all(

@@ -14,13 +14,13 @@ use serde_json::json;
 
 use super::{
     archive::Archive,
-    logs::{LogReader, read_log_file},
+    logs::{LogReader, add_log_files},
     objects::{self, Objects},
     time::TimeRange,
 };
 use crate::{
     app, check,
-    cli::{Bundle, Check},
+    cli::{Bundle, Check, OutputArgs},
     config::Config,
     status::{request_metrics, request_status},
     systemd,
@@ -42,6 +42,11 @@ const MACHINE: [(&str, &str); 9] = [
         "machine/cgroup.controllers",
         "/sys/fs/cgroup/cgroup.controllers",
     ),
+];
+/// The services whose journals are included, each with its name in the archive.
+const JOURNALS: [(&str, &str); 2] = [
+    ("logs/journal.log", systemd::UNIT_NAME),
+    ("logs/containerd.log", "containerd.service"),
 ];
 /// The folder of KubeEdge's logs.
 const KUBEEDGE_LOGS: &str = "/var/log/kubeedge";
@@ -142,7 +147,7 @@ async fn run_checks(sources: &Sources<'_>, redactor: &Redactor) -> Result<Vec<u8
         list: false,
         skip: Vec::new(),
         warnings_as_errors: false,
-        output: None,
+        output: OutputArgs::default(),
         paths: sources.bundle.paths.clone(),
     };
     let found = Box::pin(check::document(&check)).await;
@@ -194,30 +199,19 @@ async fn runtime(config: &Config, redactor: &Redactor) -> Result<Vec<u8>, String
 }
 
 async fn add_logs(archive: &mut Archive, sources: &Sources<'_>, redactor: &Redactor) {
-    let redact = |log: Result<Vec<u8>, String>| {
-        log.map(|log| redactor.text(&String::from_utf8_lossy(&log)).into_bytes())
-    };
     if sources.bundle.paths.is_system_wide() {
-        let journal = LogReader {
-            unit: systemd::UNIT_NAME,
-            range: sources.range,
-        };
-        archive.add("logs/journal.log", redact(journal.journal().await));
-        let containerd = LogReader {
-            unit: "containerd.service",
-            range: sources.range,
-        };
-        archive.add("logs/containerd.log", redact(containerd.journal().await));
+        for (name, unit) in JOURNALS {
+            let journal = LogReader {
+                unit,
+                range: sources.range,
+            };
+            let log = journal.journal().await.map(|log| redactor.bytes(&log));
+            archive.add(name, log);
+        }
     }
-    let mut files = sources.bundle.log_file.clone();
+    let mut files = sources.bundle.logs.files.clone();
     files.extend(kubeedge_logs(&sources.bundle.paths.in_root(KUBEEDGE_LOGS)));
-    for (number, file) in files.iter().enumerate() {
-        let name = file
-            .file_name()
-            .map_or_else(|| "log".into(), |name| name.to_string_lossy());
-        let log = read_log_file(file, sources.range);
-        archive.add(&format!("logs/{number}-{name}"), redact(log));
-    }
+    add_log_files(archive, &files, sources.range, redactor);
 }
 
 /// Returns the log files in KubeEdge's folder, the newest first.

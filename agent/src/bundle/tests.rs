@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 use wire::enroll::{Ca, Token};
 
 use super::*;
-use crate::{app, cli::InstallPaths};
+use crate::{
+    app,
+    cli::{InstallPaths, LogArgs},
+};
 
 /// What no file of the archive may contain, in plain text or in base64.
 const CANARIES: [&str; 9] = [
@@ -137,9 +140,11 @@ async fn no_secret_of_the_node_is_in_the_archive_and_failed_parts_are_listed() {
     let output = root.join("bundle.tar.gz");
     let bundle = Bundle {
         output: Some(output.clone()),
-        since: Timestamp::now() - jiff::SignedDuration::from_hours(1),
-        until: None,
-        log_file: vec![root.join("agent.log"), root.join("missing.log")],
+        logs: LogArgs {
+            since: Timestamp::now() - jiff::SignedDuration::from_hours(1),
+            until: None,
+            files: vec![root.join("agent.log"), root.join("missing.log")],
+        },
         paths: InstallPaths {
             config: None,
             root: root.into(),

@@ -152,12 +152,12 @@ async fn check_machine(
     let found = Settings::load(check, &path, &host)?;
     let waiting = || "  checking".to_owned();
     // progress must not be mixed with a document
-    let checked = Box::pin(check_all(check, &found, &path, &host));
-    let (report, document) = match check.output {
+    let checked = Box::pin(check_all(check, &found, &path, &host, terminal.width));
+    let (report, document) = match check.output.format {
         Some(_) => checked.await,
         None => terminal.wait(out, waiting, checked).await,
     };
-    if let Some(output) = check.output {
+    if let Some(output) = check.output.format {
         out.write_all(output.document(&document)?.as_bytes())?;
     } else {
         match found.stage {
@@ -183,7 +183,9 @@ async fn check_machine(
 pub(crate) async fn document(check: &Check) -> anyhow::Result<Document> {
     let (path, host) = (check.paths.config(), Host::detect());
     let found = Settings::load(check, &path, &host)?;
-    Ok(Box::pin(check_all(check, &found, &path, &host)).await.1)
+    Ok(Box::pin(check_all(check, &found, &path, &host, None))
+        .await
+        .1)
 }
 
 async fn check_all(
@@ -191,6 +193,7 @@ async fn check_all(
     found: &Settings,
     path: &Path,
     host: &Host,
+    columns: Option<usize>,
 ) -> (String, Document) {
     let machine = match found.stage {
         Stage::Node => Machine::of_node(&found.config).await,
@@ -221,7 +224,7 @@ async fn check_all(
         checks: report.lines(),
         counts: report.counts(),
     };
-    (report.to_string(), document)
+    (report.text(columns), document)
 }
 
 /// The configuration of a node, or the default one.

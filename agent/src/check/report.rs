@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use wire::text::count;
 
-use crate::cli::CheckName;
+use crate::{cli::CheckName, terminal::wrap};
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -321,11 +321,29 @@ impl fmt::Display for Counts {
 
 /// The least width of the column of names.
 const NAME_WIDTH: usize = 9;
+/// The least width of the texts.
+const LEAST_COLUMNS: usize = 40;
 
-impl fmt::Display for Report<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Report<'_> {
+    /// Returns the lines for people. On a terminal of this width, long ones are broken and indented.
+    pub(crate) fn text(&self, columns: Option<usize>) -> String {
         let names = self.found.iter().map(|(check, _)| check.name().len());
         let width = names.max().unwrap_or_default().max(NAME_WIDTH);
+        let indent = format!("  {:<8} {:<width$} ", "", "");
+        let columns = columns.map_or(usize::MAX, |columns| {
+            columns.saturating_sub(indent.len()).max(LEAST_COLUMNS)
+        });
+        let mut text = String::new();
+        let mut add = |begin: &str, words: &str, hanging: &str| {
+            for (number, line) in wrap(words, columns - hanging.len()).iter().enumerate() {
+                let begin = if number == 0 {
+                    begin
+                } else {
+                    &format!("{indent}{hanging}")
+                };
+                text.push_str(&format!("{begin}{line}\n"));
+            }
+        };
         for (check, finding) in &self.found {
             let word = match &finding.result {
                 CheckResult::Passed(_) => "ok",
@@ -337,13 +355,13 @@ impl fmt::Display for Report<'_> {
             };
             for result in finding.results() {
                 let (what, cure) = result.texts();
-                writeln!(f, "  {word:<8} {:<width$} {what}", check.name())?;
+                add(&format!("  {word:<8} {:<width$} ", check.name()), what, "");
                 if let Some(cure) = cure {
-                    writeln!(f, "  {:<8} {:<width$} → {cure}", "", "")?;
+                    add(&format!("{indent}→ "), cure, "  ");
                 }
             }
         }
-        Ok(())
+        text
     }
 }
 
@@ -380,7 +398,7 @@ mod tests {
         let mut none = Report::new(&all);
         none.add(CheckName::Runtime, CheckResult::bad("none", "install one"));
         assert_eq!(none.failure_count(), 0);
-        let text = report.to_string();
+        let text = report.text(None);
         assert_eq!(
             text.lines()
                 .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -404,6 +422,26 @@ mod tests {
         });
         assert_eq!(plain, text);
     }
+
+    #[test]
+    fn lines_are_broken_at_the_width_of_the_terminal() {
+        let mut report = Report::new(&[]);
+        let what = "no route to 192.0.2.10 port 10000 within ten seconds";
+        let cure = "open this TCP port in the firewall between this machine and the cloud";
+        report.add(CheckName::Hub, CheckResult::bad(what, cure));
+        let blank = " ".repeat(21);
+        let expected = format!(
+            "  FAILED   hub       no route to 192.0.2.10 port 10000 within\n\
+             {blank}ten seconds\n\
+             {blank}→ open this TCP port in the firewall\n\
+             {blank}  between this machine and the cloud\n"
+        );
+        for columns in [61, 20] {
+            assert_eq!(report.text(Some(columns)), expected, "{columns}");
+        }
+        assert_eq!(report.text(None).lines().count(), 2);
+    }
+
     #[test]
     fn worst_parts_decide_and_all_are_details() {
         let passed = |what: &str| CheckResult::Passed(what.into());
@@ -418,7 +456,7 @@ mod tests {
         assert_eq!(all.details, ["a", "b", "c", "d"]);
         let mut report = Report::new(&[]);
         report.add(CheckName::Pods, all);
-        let text = report.to_string();
+        let text = report.text(None);
         let printed: Vec<&str> = text.lines().map(str::trim).collect();
         let expected = [
             "FAILED   pods      a",

@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use jiff::Timestamp;
 
 use super::{
-    InstallPaths, Output,
+    InstallPaths, LogArgs, OutputArgs,
     check_table::{CheckName, any_check},
-    values,
 };
 
 /// How a machine or a node is checked.
@@ -32,15 +30,9 @@ pub struct Check {
     #[arg(long)]
     pub warnings_as_errors: bool,
 
-    /// Output format: json or yaml [default: text]
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        value_enum,
-        hide_possible_values = true
-    )]
-    pub output: Option<Output>,
+    /// Output format
+    #[command(flatten)]
+    pub output: OutputArgs,
 
     /// Paths of the installation
     #[command(flatten)]
@@ -50,15 +42,9 @@ pub struct Check {
 /// How the state of a node is printed.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Output format: json or yaml [default: text]
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        value_enum,
-        hide_possible_values = true
-    )]
-    pub output: Option<Output>,
+    /// Output format
+    #[command(flatten)]
+    pub output: OutputArgs,
 
     /// Paths of the installation
     #[command(flatten)]
@@ -72,17 +58,9 @@ pub struct Bundle {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Start of the logs: a duration before now or a time
-    #[arg(long, value_name = "WHEN", default_value = "24h", value_parser = values::time)]
-    pub since: Timestamp,
-
-    /// End of the logs: a duration before now or a time [default: now]
-    #[arg(long, value_name = "WHEN", value_parser = values::time)]
-    pub until: Option<Timestamp>,
-
-    /// Log file of the agent, if the journal does not have its log. Repeatable
-    #[arg(long, value_name = "FILE")]
-    pub log_file: Vec<PathBuf>,
+    /// Logs to include
+    #[command(flatten)]
+    pub logs: LogArgs,
 
     /// Paths of the installation
     #[command(flatten)]

@@ -2,9 +2,8 @@
 
 use std::{io::Write, path::PathBuf, sync::LazyLock};
 
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use serde::Serialize;
 
 use crate::{
     config::{self, Host},
@@ -16,6 +15,7 @@ mod check_table;
 mod global;
 mod join;
 mod labels;
+mod output;
 mod tips;
 pub mod values;
 
@@ -25,6 +25,7 @@ pub use self::{
     global::{GLOBAL_OPTIONS, HelpArgs},
     join::{Driver, InstallPaths, Join, Reset, node_ip},
     labels::{check_label_key, check_label_value, label, subdomain},
+    output::{LogArgs, Output, OutputArgs},
     tips::{Tip, exit, parse_or_exit, try_parse_with_tips, unknown_command},
 };
 
@@ -225,15 +226,9 @@ pub enum Db {
         /// The database and its configuration
         #[command(flatten)]
         file: DbFile,
-        /// Output format: json or yaml [default: text]
-        #[arg(
-            short,
-            long,
-            value_name = "FORMAT",
-            value_enum,
-            hide_possible_values = true
-        )]
-        output: Option<Output>,
+        /// Output format
+        #[command(flatten)]
+        output: OutputArgs,
     },
     /// Print every object as one line of JSON
     Dump {
@@ -263,28 +258,6 @@ pub enum Db {
         /// Key file, database.keyFile of the configuration
         file: PathBuf,
     },
-}
-
-/// What a result is printed as for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-}
-
-impl Output {
-    /// Formats the value as a document that ends with a newline.
-    ///
-    /// # Errors
-    /// The value cannot be serialized.
-    pub fn document(self, value: &impl Serialize) -> anyhow::Result<String> {
-        Ok(match self {
-            Self::Json => format!("{}\n", serde_json::to_string_pretty(value)?),
-            Self::Yaml => format!("{}\n", serde_saphyr::to_string(value)?.trim_end()),
-        })
-    }
 }
 
 /// Which database.

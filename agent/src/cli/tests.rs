@@ -1,5 +1,7 @@
 //! Parsing of the command line, and printed documents.
 
+use clap::ValueEnum;
+
 use super::*;
 
 fn cli(line: &str) -> Result<Cli, clap::Error> {

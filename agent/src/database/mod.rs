@@ -21,6 +21,11 @@ use crate::{
 
 mod export;
 
+/// The verdicts of `edge-agent db check`.
+const DAMAGED_OBJECTS: &str =
+    "some objects are damaged; the agent ignores them and requests them from the cloud again";
+const DAMAGED_FILE: &str =
+    "the file is damaged; at its next start the agent renames it and creates a new one";
 /// The text that replaces confidential values.
 const MASK: &str = "***";
 
@@ -34,7 +39,7 @@ pub(crate) fn run(command: &Db, out: &mut impl Write) -> anyhow::Result<ExitCode
         .build()?;
     let done = runtime.block_on(async {
         match command {
-            Db::Check { file, output } => check(&mut open(file).await?, *output, out).await,
+            Db::Check { file, output } => check(&mut open(file).await?, output.format, out).await,
             Db::Dump { file, show_secrets } => {
                 dump(&mut open(file).await?, *show_secrets, out).await
             }
@@ -44,19 +49,9 @@ pub(crate) fn run(command: &Db, out: &mut impl Write) -> anyhow::Result<ExitCode
                 overwrite,
             } => export::run(&paths.config(), output.as_deref(), *overwrite, out).await,
             Db::NewKey { file } => {
-                let is_new = !file.exists();
-                Seal::add_key(file)?;
-                let file = file.display();
-                match is_new {
-                    true => writeln!(
-                        out,
-                        "created {file} with a key; set database.keyFile: {file} in edgecore.yaml"
-                    )?,
-                    false => writeln!(
-                        out,
-                        "added a key to {file}; the next start encrypts all data with the new key"
-                    )?,
-                }
+                let first_use =
+                    format!("set database.keyFile: {} in edgecore.yaml", file.display());
+                writeln!(out, "{}", add_key(file, &first_use)?)?;
                 Ok(ExitCode::SUCCESS)
             }
         }
@@ -157,17 +152,18 @@ async fn check(
         out.write_all(output.document(&told)?.as_bytes())?;
         return Ok(code);
     }
-    for fault in &health.faults {
-        writeln!(out, "{}", printable(&format!("fault: {fault}")))?;
+    for line in health_lines(&health, DAMAGED_OBJECTS, DAMAGED_FILE) {
+        writeln!(out, "{line}")?;
     }
-    for (object, why) in &health.damaged {
-        writeln!(out, "{}", printable(&format!("damaged: {object}: {why}")))?;
-    }
-    writeln!(out, "{}", summary(&health))?;
     Ok(code)
 }
 
-fn summary(health: &Health) -> String {
+/// Describes the result of a check: a line for each fault, and the verdict, which ends with a remedy.
+pub fn health_lines(
+    health: &Health,
+    damaged_objects: &str,
+    damaged_file: &str,
+) -> impl Iterator<Item = String> {
     let Health {
         faults,
         damaged,
@@ -180,17 +176,37 @@ fn summary(health: &Health) -> String {
     } = health;
     let verdict = match (faults.is_empty(), damaged.is_empty()) {
         (true, true) => "OK",
-        (true, false) => {
-            "some objects are damaged; the agent ignores them and requests them from the cloud again"
-        }
-        (false, _) => {
-            "the file is damaged; at its next start the agent renames it and creates a new one"
-        }
+        (true, false) => damaged_objects,
+        (false, _) => damaged_file,
     };
-    format!(
+    let summary = format!(
         "{verdict}: {} ({sealed} encrypted), revision {revision}, {bytes} bytes ({free_bytes} free)",
         count(*objects, "object")
-    )
+    );
+    let faults = faults.iter().map(|fault| format!("fault: {fault}"));
+    let damaged = damaged
+        .iter()
+        .map(|(object, why)| format!("damaged: {object}: {why}"));
+    let lines = faults
+        .chain(damaged)
+        .map(|line| printable(&line).to_string());
+    lines.chain([summary])
+}
+
+/// Adds a new key to a key file, or creates the file, and returns what to do next: `first_use` for a new file.
+///
+/// # Errors
+/// The file is no key file, or cannot be written.
+pub fn add_key(file: &Path, first_use: &str) -> anyhow::Result<String> {
+    let is_new = !file.exists();
+    Seal::add_key(file)?;
+    let file = file.display();
+    Ok(match is_new {
+        true => format!("created {file} with a key; {first_use}"),
+        false => {
+            format!("added a key to {file}; the next start encrypts all data with the new key")
+        }
+    })
 }
 
 async fn dump(

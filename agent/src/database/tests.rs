@@ -6,7 +6,7 @@ use linux_keyutils::{KeyRing, KeyRingIdentifier};
 use objectstore::{Expect, Key, Resource, SqliteOptions, SqliteStore, Store, Write as Put};
 
 use super::*;
-use crate::cli::InstallPaths;
+use crate::cli::{InstallPaths, OutputArgs};
 
 struct Node {
     directory: tempfile::TempDir,
@@ -163,7 +163,7 @@ fn a_check_reports_every_fault() {
     node.write(&[pod(), secret()]);
     let (code, said_whole) = run_command(Db::Check {
         file: node.file(),
-        output: None,
+        output: OutputArgs::default(),
     });
     assert_eq!(code, ExitCode::SUCCESS);
     assert!(
@@ -172,7 +172,9 @@ fn a_check_reports_every_fault() {
     );
     let (code, told) = run_command(Db::Check {
         file: node.file(),
-        output: Some(Output::Json),
+        output: OutputArgs {
+            format: Some(Output::Json),
+        },
     });
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(
@@ -186,7 +188,7 @@ fn a_check_reports_every_fault() {
     node.damage("UPDATE objects SET value = x'7b' WHERE name = 's'");
     let (code, said_damaged) = run_command(Db::Check {
         file: node.file(),
-        output: None,
+        output: OutputArgs::default(),
     });
     assert_eq!(code, ExitCode::FAILURE);
     let expected = "damaged: secrets a/s: its checksum does not match\nsome objects are damaged; the agent ignores them and";
@@ -208,7 +210,9 @@ fn a_check_reports_every_fault() {
     };
     let (code, told) = run_command(Db::Check {
         file: half.clone(),
-        output: Some(Output::Yaml),
+        output: OutputArgs {
+            format: Some(Output::Yaml),
+        },
     });
     assert!(
         code == ExitCode::FAILURE && told.contains("whole: false") && told.contains("faults:"),
@@ -216,7 +220,7 @@ fn a_check_reports_every_fault() {
     );
     let (code, said_half) = run_command(Db::Check {
         file: half,
-        output: None,
+        output: OutputArgs::default(),
     });
     assert_eq!(code, ExitCode::FAILURE, "{said_half}");
     assert!(said_half.starts_with("fault: "), "{said_half}");
@@ -228,7 +232,7 @@ fn a_check_reports_every_fault() {
         run(
             &Db::Check {
                 file: none,
-                output: None
+                output: OutputArgs::default()
             },
             &mut Vec::new()
         )
@@ -275,7 +279,7 @@ fn a_file_that_is_missing_or_no_database_is_reported_as_such() {
     ] {
         let check = Db::Check {
             file: file.clone(),
-            output: None,
+            output: OutputArgs::default(),
         };
         let dump = Db::Dump {
             file: file.clone(),
@@ -333,7 +337,7 @@ fn a_new_key_is_first_and_the_old_one_still_decrypts() {
     assert!(
         run_command(Db::Check {
             file: node.file(),
-            output: None
+            output: OutputArgs::default()
         })
         .1
         .contains("3 objects (2 encrypted)")
@@ -347,9 +351,15 @@ fn a_new_key_is_first_and_the_old_one_still_decrypts() {
     fs::write(node.at("keys"), Seal::new_key().unwrap()).unwrap();
     for file in [elsewhere, node.file()] {
         let mut out = Vec::new();
-        let error = run(&Db::Check { file, output: None }, &mut out)
-            .unwrap_err()
-            .to_string();
+        let error = run(
+            &Db::Check {
+                file,
+                output: OutputArgs::default(),
+            },
+            &mut out,
+        )
+        .unwrap_err()
+        .to_string();
         assert!(
             error.contains("2 of 2 encrypted objects cannot be decrypted: their key"),
             "{error}"
@@ -379,7 +389,7 @@ fn keys_may_be_in_the_kernels_keyring() {
         run(
             &Db::Check {
                 file: node.file(),
-                output: None,
+                output: OutputArgs::default(),
             },
             &mut Vec::new(),
         )
@@ -405,7 +415,7 @@ fn keys_may_be_in_the_kernels_keyring() {
     assert!(
         run_command(Db::Check {
             file: node.file(),
-            output: None
+            output: OutputArgs::default()
         })
         .1
         .contains("2 objects (1 encrypted)")

@@ -83,7 +83,7 @@ async fn join_machine(
     let checks = Box::pin(check::run_all(&checks, &[], &inputs, &mut report));
     terminal.wait(out, connecting, checks).await;
     // parts of it come from a cloud or a runtime
-    let printed = wire::text::printable_lines(&report.to_string());
+    let printed = wire::text::printable_lines(&report.text(terminal.width));
     match terminal.is_coloured {
         true => write!(out, "{}", check::color(&printed))?,
         false => write!(out, "{printed}")?,

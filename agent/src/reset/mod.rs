@@ -101,7 +101,7 @@ async fn reset_machine(
         writeln!(out, "  {}", path.display())?;
     }
     confirm(reset, input, out)?;
-    let stopping = || "  stopping the service".to_owned();
+    let stopping = || "Stopping the service".to_owned();
     if reset.paths.is_system_wide()
         && let Some(done) = terminal.wait(out, stopping, systemd::uninstall()).await?
     {
@@ -432,7 +432,7 @@ async fn pods(
     let clearing = componentbase::spawn_blocking(move || {
         edged::remove_pod_files(&root, &logs, groups, channel, ended)
     });
-    let removing = || "  removing files of pods".to_owned();
+    let removing = || "Removing files of pods".to_owned();
     let cleared = terminal.wait(out, removing, clearing).await;
     cleared.context("failed to remove files of pods")
 }
@@ -447,7 +447,7 @@ async fn end_pods(
     terminal: Terminal,
 ) -> anyhow::Result<BTreeMap<String, String>> {
     let endpoint = &config.edged.runtime_endpoint;
-    let waiting = || format!("  waiting for the container runtime at {endpoint}");
+    let waiting = || format!("Waiting for the container runtime at {endpoint}");
     let finding = timeout(LIST_TIMEOUT, edged::find_pods(channel, only));
     let found = terminal.wait(out, waiting, finding).await;
     let Ok(found) = found else {

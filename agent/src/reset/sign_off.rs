@@ -34,7 +34,7 @@ pub(super) async fn run(
     match terminal
         .wait(
             out,
-            || "  reporting the node as NotReady".to_owned(),
+            || "Reporting the node as NotReady".to_owned(),
             reported,
         )
         .await

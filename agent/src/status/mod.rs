@@ -46,7 +46,7 @@ pub(crate) fn run(status: &Status, out: &mut impl Write) -> anyhow::Result<ExitC
         .build()?;
     let report = runtime.block_on(request_status(&config.status.socket));
     let report = report.with_context(|| describe(&config))?;
-    let text = match status.output {
+    let text = match status.output.format {
         Some(output) => output.document(&report)?,
         // parts of it come from the cloud
         None => printable_lines(&report.to_string()),

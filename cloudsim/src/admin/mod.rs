@@ -132,7 +132,9 @@ impl Admin {
                     let token = self.trust.token();
                     let token = token
                         .map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-                    return Ok(json!({"certificate": certificate, "token": token}));
+                    let mut active = json!(self.faults.active());
+                    active["token"] = token.into();
+                    return Ok(active);
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf};
 use agent::cli::{subdomain, values};
 use clap::Args;
 
-use super::{Access, NodeProperties, Port, headings, host::host, port_or_off};
+use super::{Access, NodeProperties, Port, headings, host::host, up::port_or_off};
 
 /// A cloud that runs elsewhere, and how nodes join it.
 #[derive(Args, Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{ListArgs, Output};
+use super::{ListArgs, OutputArgs};
 
 const SEND_NOTES: &str = "Exit code: 1 if the answer has status 400 or more.";
 
@@ -24,14 +24,8 @@ pub enum RulesCommand {
         /// Body of the message
         #[arg(long, value_name = "TEXT", default_value = "")]
         body: String,
-        /// Output format: json or yaml [default: text]
-        #[arg(
-            short,
-            long,
-            value_name = "FORMAT",
-            value_enum,
-            hide_possible_values = true
-        )]
-        output: Option<Output>,
+        /// Output format
+        #[command(flatten)]
+        output: OutputArgs,
     },
 }

@@ -2,6 +2,7 @@
 
 use std::{path::Path, process::ExitCode, sync::Arc};
 
+use agent::database::{add_key, health_lines};
 use anyhow::{Context, bail};
 use cloudsim::{
     DATABASE,
@@ -18,22 +19,19 @@ use wire::text::{count, printable};
 use super::print_line;
 use crate::cli::{DbCommand, DbPlace};
 
+/// The verdicts of `cloudsim db check`.
+const DAMAGED_OBJECTS: &str =
+    "some objects are damaged; delete or rewrite them through the API, or run `cloudsim db repair`";
+const DAMAGED_FILE: &str =
+    "the file is damaged; run `cloudsim db repair` to recover the readable objects";
+
 pub(super) async fn run(command: &DbCommand) -> anyhow::Result<ExitCode> {
     match command {
         DbCommand::Check(place) => check(place).await,
         DbCommand::Repair(place) => repair(place).await,
         DbCommand::NewKey { file } => {
-            let is_new = !file.exists();
-            Seal::add_key(file)?;
-            let file = file.display();
-            print_line(&match is_new {
-                true => {
-                    format!("created {file} with a key; start the cloud with --key-file {file}")
-                }
-                false => format!(
-                    "added a key to {file}; the next start encrypts all data with the new key"
-                ),
-            });
+            let first_use = format!("start the cloud with --key-file {}", file.display());
+            print_line(&add_key(file, &first_use)?);
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -51,36 +49,10 @@ async fn check(place: &DbPlace) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error.into()),
     };
     require_keys(place, &health)?;
-    for fault in &health.faults {
-        print_line(&printable(&format!("fault: {fault}")));
+    for line in health_lines(&health, DAMAGED_OBJECTS, DAMAGED_FILE) {
+        print_line(&line);
     }
-    for (object, why) in &health.damaged {
-        print_line(&printable(&format!("damaged: {object}: {why}")));
-    }
-    let Health {
-        faults,
-        damaged,
-        objects,
-        sealed,
-        revision,
-        bytes,
-        free_bytes,
-        ..
-    } = &health;
-    let verdict = match (faults.is_empty(), damaged.is_empty()) {
-        (true, true) => "OK",
-        (true, false) => {
-            "some objects are damaged; delete or rewrite them through the API, or run `cloudsim db repair`"
-        }
-        (false, _) => {
-            "the file is damaged; run `cloudsim db repair` to recover the readable objects"
-        }
-    };
-    print_line(&format!(
-        "{verdict}: {} ({sealed} encrypted), revision {revision}, {bytes} bytes ({free_bytes} free)",
-        count(*objects, "object")
-    ));
-    let is_whole = faults.is_empty() && damaged.is_empty();
+    let is_whole = health.faults.is_empty() && health.damaged.is_empty();
     Ok(if is_whole {
         ExitCode::SUCCESS
     } else {

@@ -2,6 +2,7 @@
 
 use std::{path::Path, process::ExitCode, time::Instant};
 
+use agent::terminal::wrap;
 use anyhow::{Context, bail};
 use cloudsim::{
     Cloud, Options,
@@ -10,10 +11,10 @@ use cloudsim::{
 use wire::text::with_causes;
 
 use super::{
-    Nodes, Signals, connect, destination, directories, paste,
+    Nodes, Signals, connect, destination, paste,
     screen::{Line, Screen},
     stop,
-    table::{Table, wrap},
+    table::Table,
 };
 use crate::{
     cli::Access,
@@ -36,7 +37,6 @@ pub(super) async fn run(
     let kubeconfig = kubeconfig.unwrap_or(&own);
     let destination = Destination::from(kubeconfig.to_owned());
     destination::check(&destination).await?;
-    directories::announce(destination.directory());
     let context = Some(destination.context.clone());
     let options = Options {
         kubeconfig: Some(destination),

@@ -51,12 +51,6 @@ pub(super) async fn run(
         }
         Some(command) => command,
     };
-    let output = match format {
-        None => None,
-        Some(format) => Some(format.document().context(
-            "--output wide and name are for lists; after a change, choose json or yaml",
-        )?),
-    };
     if let FaultsCommand::Set { bad, .. } = &command {
         parse_conditions(bad)?;
     }
@@ -69,7 +63,7 @@ pub(super) async fn run(
             .ask::<Value>(Method::PUT, &format!("faults/{whom}"), &conditions)
             .await
     };
-    let wrong = match command {
+    let active = match command {
         FaultsCommand::Set { whom, bad } => set(&whom, parse_conditions(&bad)?).await?,
         FaultsCommand::Cut { whom } => set(&whom, Conditions::link(Link::Cut)).await?,
         FaultsCommand::HalfOpen { whom } => set(&whom, Conditions::link(Link::HalfOpen)).await?,
@@ -95,14 +89,23 @@ pub(super) async fn run(
                 .await?
         }
         FaultsCommand::Send { node, messages } => {
-            return send(&cloud, output, &node, &messages).await;
+            return send(&cloud, document_format(format)?, &node, &messages).await;
         }
         // done above
         FaultsCommand::List { .. } | FaultsCommand::Profiles | FaultsCommand::Messages => {
             return Ok(());
         }
     };
-    print(output.unwrap_or(Output::Yaml), &wrong)
+    show(&once, async || Ok(listing(active.clone()))).await
+}
+
+/// Returns the format of the result of `send`, which is no list.
+fn document_format(format: Option<ListFormat>) -> anyhow::Result<Option<Output>> {
+    let document = |format: ListFormat| {
+        let document = format.document();
+        document.context("--output wide and name are for lists; after `send`, choose json or yaml")
+    };
+    format.map(document).transpose()
 }
 
 /// Connects to a cloud that has faults.
@@ -144,20 +147,32 @@ fn listing(active: Value) -> Listing {
         name,
     };
     let rows = targets.into_iter().map(row).collect();
+    let token = active["token"].as_str();
     Listing {
         tables: vec![Rows {
             columns: &COLUMNS,
             rows,
             if_empty: "no faults; inject one with `cloudsim faults set`, `cut` or `half-open`",
         }],
+        notes: token
+            .map(|token| format!("new join token: {token}"))
+            .into_iter()
+            .collect(),
         document: active,
-        notes: Vec::new(),
         warnings: Vec::new(),
     }
 }
 
-/// Returns a value without the marks of JSON.
+/// Returns a value without the marks of JSON, and with units.
 fn words(value: &Value) -> String {
+    let mut value = value.clone();
+    if let Some(rate) = value["throttle"].as_u64() {
+        value["throttle"] = match rate % 1024 {
+            0 => format!("{} KiB/s", rate / 1024),
+            _ => format!("{rate} B/s"),
+        }
+        .into();
+    }
     let text = value.to_string();
     text.replace(['{', '}', '"'], "").replace(',', "  ")
 }
@@ -342,7 +357,7 @@ mod tests {
     #[test]
     fn list_has_a_row_for_each_target_with_a_fault() {
         let active = json!({
-            "seed": 1, "certificate": "expired", "answers": "genuine", "all": {"delay": "10ms", "drop": 0.1},
+            "seed": 1, "certificate": "expired", "answers": "genuine", "all": {"delay": "10ms", "throttle": 65536},
             "nodes": {"edge-1": {"link": "cut"}},
         });
         let rows = listing(active).tables.remove(0).rows;
@@ -351,7 +366,7 @@ mod tests {
             lines,
             [
                 "certificate expired",
-                "all delay:10ms  drop:0.1",
+                "all delay:10ms  throttle:64 KiB/s",
                 "node/edge-1 link:cut"
             ]
         );
@@ -412,7 +427,11 @@ mod tests {
         let near = near.await.unwrap_err().to_string();
         assert!(near.contains("did you mean edge-1?"), "{near}");
         for format in [ListFormat::Wide, ListFormat::Name] {
-            let wrong = run(&access, Some(format), Some(restore("edge-1"))).await;
+            let send = FaultsCommand::Send {
+                node: "edge-1".to_owned(),
+                messages: Vec::new(),
+            };
+            let wrong = run(&access, Some(format), Some(send)).await;
             let wrong = wrong.unwrap_err().to_string();
             assert!(wrong.contains("json or yaml"), "{wrong}");
         }

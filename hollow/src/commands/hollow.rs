@@ -22,7 +22,7 @@ use tokio::{
 
 use wire::text::count;
 
-use super::{Signals, directories, print_line, stop_fleet};
+use super::{Signals, paste, print_line, stop_fleet};
 use crate::{
     cli::{Hollow, JoinArgs, NodeProperties, NodeTaint},
     fleet::{self, Endpoints, Fleet, HollowNode},
@@ -46,7 +46,6 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let temporary =
         tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
-    directories::announce(options.data_dir.as_deref());
     // Nodes are configured with absolute paths.
     let directory = match &options.data_dir {
         Some(directory) => std::path::absolute(directory)?,
@@ -68,7 +67,10 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
         () = signals.wait() => return Ok(()),
     };
     let nodes = count(usize::from(options.nodes), "node");
-    print_line(&format!("{nodes} started, joining {}", options.join.cloud));
+    let stored = options.data_dir.as_deref().map(paste::path);
+    let stored = stored.map_or_else(String::new, |dir| format!("; their data is in {dir}"));
+    let cloud = &options.join.cloud;
+    print_line(&format!("{nodes} started, joining {cloud}{stored}"));
     let links: Vec<_> = fleet.nodes().iter().filter_map(HollowNode::link).collect();
     let outcome = tokio::select! {
         // cancel-safe: the program ends then.

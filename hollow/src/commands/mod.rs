@@ -10,7 +10,6 @@ mod demo;
 mod destination;
 mod detach;
 mod devices;
-mod directories;
 mod environment;
 mod faults;
 mod hollow;
@@ -129,7 +128,12 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             access,
             output,
             scope,
-        } => on_cloud(access, async |cloud| token::run(cloud, output, scope).await).await,
+        } => {
+            on_cloud(access, async |cloud| {
+                token::run(cloud, output.format, scope).await
+            })
+            .await
+        }
         Command::Devices {
             access,
             list,
@@ -157,7 +161,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         } => {
             let object = ExplainedObject::of(&object, name.as_deref())?;
             return on_cloud(access, async |cloud| {
-                why::run(cloud, &object, namespace.as_deref(), output).await
+                why::run(cloud, &object, namespace.as_deref(), output.format).await
             })
             .await;
         }

@@ -8,8 +8,14 @@ use wire::text::count;
 use super::{join_line, paste, screen::Line};
 use crate::{cli::Up, reach::Reach};
 
-/// Returns the screen.
-pub(super) fn lines(up: &Up, reach: &Reach, api: &str, cloud: &Cloud, took: Duration) -> Vec<Line> {
+/// Returns the screen of a cloud with this API and this description of its data.
+pub(super) fn lines(
+    up: &Up,
+    reach: &Reach,
+    (api, data): (&str, String),
+    cloud: &Cloud,
+    took: Duration,
+) -> Vec<Line> {
     let mut lines = vec![
         Line::Title(format!(
             "cloudsim is ready after {:.1} s",
@@ -26,7 +32,7 @@ pub(super) fn lines(up: &Up, reach: &Reach, api: &str, cloud: &Cloud, took: Dura
     lines.push(Line::Value(label, api.to_owned()));
     if addresses.api.is_some() {
         lines.push(Line::Value("Nodes", nodes(up)));
-        lines.push(Line::Value("Data", data(up)));
+        lines.push(Line::Value("Data", data));
     }
     lines.push(Line::Value("Ports", ports(addresses)));
     let others = [
@@ -88,8 +94,10 @@ fn nodes(up: &Up) -> String {
     }
 }
 
-fn data(up: &Up) -> String {
+/// Describes where the data is. A misspelled path is noticed because its directory is new.
+pub(super) fn data(up: &Up, is_new: bool) -> String {
     match &up.data_dir {
+        Some(directory) if is_new => format!("{} (new directory)", paste::path(directory)),
         Some(directory) => paste::path(directory),
         None => "in memory until cloudsim stops; `--data-dir DIR` stores it".to_owned(),
     }

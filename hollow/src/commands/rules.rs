@@ -66,7 +66,7 @@ pub(super) async fn run(
             let sent: Sent = cloud
                 .ask(Method::POST, &format!("rules/{node}"), &message)
                 .await?;
-            match output {
+            match output.format {
                 Some(output) => print(output, &sent)?,
                 None => print_line(&format!("{} {}", sent.status, sent.body.trim_end())),
             }

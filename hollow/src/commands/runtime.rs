@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Signals, directories, print_line};
+use super::{Signals, paste, print_line};
 use crate::runtime::{Options, SimRuntime};
 
 pub(super) async fn run(socket: &Path, root: Option<PathBuf>) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
-    directories::announce(root.as_deref());
+    let stored = root.as_deref().map(paste::path);
+    let stored = stored.map_or_else(String::new, |root| format!("; its data is in {root}"));
     let runtime = SimRuntime::new(Options {
         root,
         ..Options::default()
@@ -17,7 +18,7 @@ pub(super) async fn run(socket: &Path, root: Option<PathBuf>) -> anyhow::Result<
     let shutdown = CancellationToken::new();
     let serving = runtime.serve_unix(socket, shutdown.clone())?;
     print_line(&format!(
-        "the simulated runtime serves CRI v1 on unix://{}",
+        "the simulated runtime serves CRI v1 on unix://{}{stored}",
         std::path::absolute(socket)
             .as_deref()
             .unwrap_or(socket)

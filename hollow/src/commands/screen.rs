@@ -100,6 +100,7 @@ mod tests {
         Screen(Terminal {
             is_coloured,
             is_live: is_coloured,
+            width: None,
         })
     }
 

@@ -55,23 +55,6 @@ impl fmt::Display for Table {
     }
 }
 
-/// Breaks a text at spaces into lines of at most `width` characters; a longer word has a line of its own.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = vec![String::new()];
-    for word in text.split(' ') {
-        let Some(line) = lines.last_mut() else { break };
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= width {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
-}
-
 /// Returns how long ago something was, in one unit.
 pub(super) fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(since).as_secs().max(0);
@@ -104,18 +87,6 @@ mod tests {
             let mut next = Table::without_head();
             next.row(vec![name.to_owned(), "Ready".to_owned()]);
             assert_eq!(next.align(&mut widths), expected);
-        }
-    }
-
-    #[test]
-    fn long_texts_are_broken_at_spaces() {
-        for (text, expected) in [
-            ("", &[""][..]),
-            ("one two", &["one two"]),
-            ("one two, three", &["one two,", "three"]),
-            ("/a/very/long/path, b", &["/a/very/long/path,", "b"]),
-        ] {
-            assert_eq!(wrap(text, 8), expected, "{text}");
         }
     }
 }

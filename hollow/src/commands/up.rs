@@ -19,7 +19,7 @@ use record::{Recorder, Recording};
 use wire::text::count;
 
 use super::{
-    Nodes, Signals, cluster, destination, detach, directories,
+    Nodes, Signals, cluster, destination, detach,
     process::Process,
     ready_screen,
     running::{RecordError, Records, Registration, RunningCloud},
@@ -60,6 +60,7 @@ pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
         records,
         reach,
         signals,
+        is_data_new: false,
     };
     let ended = if run.up.cluster.is_given() {
         Box::pin(run.with_cluster()).await
@@ -100,6 +101,8 @@ struct Run {
     records: Records,
     reach: Reach,
     signals: Signals,
+    /// Whether the data directory is created.
+    is_data_new: bool,
 }
 
 impl Run {
@@ -131,8 +134,8 @@ impl Run {
         let destination = destination::of(&self.up, std::env::var_os("KUBECONFIG"));
         self.registration = self.register(Some(&destination)).await?;
         destination::check(&destination).await?;
-        directories::announce(destination.directory());
-        directories::announce(self.up.data_dir.as_deref());
+        let directory = self.up.data_dir.as_deref();
+        self.is_data_new = directory.is_some_and(|directory| !directory.exists());
         options.kubeconfig = Some(destination);
         let step = match &self.up.data_dir {
             Some(directory) => format!("opening the database in {}", directory.display()),
@@ -193,7 +196,8 @@ impl Run {
             None => self.cluster_url.clone(),
         };
         let took = self.begun.elapsed();
-        let lines = ready_screen::lines(&self.up, &self.reach, &api, cloud, took);
+        let data = ready_screen::data(&self.up, self.is_data_new);
+        let lines = ready_screen::lines(&self.up, &self.reach, (&api, data), cloud, took);
         let entries = cloud.kubeconfig_entries().map(Entries::file);
         let file = entries.map(std::path::absolute).transpose()?;
         if let Some(registration) = &mut self.registration {

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use agent::bundle::{Archive, Target, TimeRange, mask_object, read_log_file, secret_values};
+use agent::bundle::{Archive, Target, add_log_files, mask_object, secret_values};
 use http::Request;
 use jiff::Timestamp;
 use kube::Client;
@@ -94,7 +94,7 @@ pub(super) async fn run(options: &Bundle, records: &Records) -> anyhow::Result<(
     let name = format!("cloudsim-bundle-{name}-{}", now.strftime("%Y%m%dT%H%M%SZ"));
     let remote = match Remote::of(&options.access).await {
         // without a cloud there is nothing to report
-        Err(error) if clouds.is_empty() && options.log_file.is_empty() => return Err(error),
+        Err(error) if clouds.is_empty() && options.logs.files.is_empty() => return Err(error),
         other => other,
     };
     let mut archive = Archive::create(Target::of(options.output.as_deref(), &name), &name, now)?;
@@ -181,10 +181,6 @@ fn add_processes(
     clouds: &[RunningCloud],
     redactor: &Redactor,
 ) {
-    let range = TimeRange {
-        since: options.since,
-        until: options.until,
-    };
     let processes: Vec<Value> = clouds
         .iter()
         .map(|cloud| {
@@ -196,19 +192,12 @@ fn add_processes(
         .collect();
     archive.add("processes.json", document(&processes, redactor));
     let logs = clouds.iter().filter_map(|cloud| cloud.log.clone());
-    let logs: Vec<PathBuf> = logs.chain(options.log_file.iter().cloned()).collect();
+    let logs: Vec<PathBuf> = logs.chain(options.logs.files.iter().cloned()).collect();
     if logs.is_empty() {
         let why = "no cloud in the background has a log file; name one with --log-file".to_owned();
         archive.fail("logs", Some(why));
     }
-    for (number, path) in logs.iter().enumerate() {
-        let name = path
-            .file_name()
-            .map_or_else(|| "log".into(), |name| name.to_string_lossy());
-        let log = read_log_file(path, range);
-        let log = log.map(|log| redactor.text(&String::from_utf8_lossy(&log)).into_bytes());
-        archive.add(&format!("logs/{number}-{name}"), log);
-    }
+    add_log_files(archive, &logs, options.logs.range(), redactor);
 }
 
 /// Returns the arguments of a process; empty if it has ended.

@@ -6,7 +6,11 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use flate2::read::GzDecoder;
 
 use super::*;
-use crate::{cli::Access, commands::running::tests::records, testing::TestCloud};
+use crate::{
+    cli::{Access, LogArgs},
+    commands::running::tests::records,
+    testing::TestCloud,
+};
 
 const OBJECTS: &str = r#"
 apiVersion: v1
@@ -55,9 +59,11 @@ fn options(directory: &Path) -> Bundle {
             context: None,
         },
         output: Some(directory.join("bundle.tar.gz")),
-        since: Timestamp::now() - jiff::SignedDuration::from_hours(1),
-        until: None,
-        log_file: vec![directory.join("cloud.log")],
+        logs: LogArgs {
+            since: Timestamp::now() - jiff::SignedDuration::from_hours(1),
+            until: None,
+            files: vec![directory.join("cloud.log")],
+        },
     }
 }
 

@@ -1,9 +1,8 @@
 //! A step of an object on its way, and how a chain of steps is printed. Pure.
 
+use agent::terminal::wrap;
 use serde::Serialize;
 use serde_json::{Value, json};
-
-use crate::commands::table::wrap;
 
 /// The width of the column with the names of steps.
 const NAME: usize = 11;
