@@ -1,5 +1,7 @@
 //! Check `mqtt`: the MQTT brokers accept a connection.
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::{
     inputs::Inputs,
     machine::Machine,
@@ -8,8 +10,13 @@ use super::{
 };
 use crate::{
     config::{EventBus, MqttMode},
+    log::recent::RecentLine,
+    status::StatusReport,
     tls::files::client_config,
 };
+
+/// The age of a log line that still counts: such lines are at most ten minutes apart.
+const RECENT: SignedDuration = SignedDuration::from_mins(11);
 
 pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
     if !inputs.is_node() {
@@ -26,8 +33,34 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
     if bus.mode != MqttMode::Internal {
         parts.push(external(bus).await);
     }
+    if let Ok(status) = inputs.agent_status().await {
+        parts.extend(rivals(status, Timestamp::now()));
+    }
     let none = CheckResult::NotApplicable("no broker is configured".into());
     Finding::combine(parts, none)
+}
+
+/// Returns a warning if two clients use one client ID; the agent or its broker has logged it.
+fn rivals(status: &StatusReport, now: Timestamp) -> Option<CheckResult> {
+    let is_current = |line: &&RecentLine| {
+        let time: Result<Timestamp, _> = line.time.parse();
+        time.is_ok_and(|time| now.duration_since(time) <= RECENT)
+    };
+    let mut latest = status.errors.iter().rev().filter(is_current);
+    let line = latest.find(|line| {
+        let is_of_mqtt = ["mqtt::", "agent::eventbus"].iter();
+        is_of_mqtt
+            .map(|module| line.target.starts_with(module))
+            .any(|is_one| is_one)
+            && line.text.contains("client ID")
+    })?;
+    Some(CheckResult::warning(
+        format!(
+            "two MQTT clients use one client ID (log at {}): {}",
+            line.time, line.text
+        ),
+        "give each MQTT client its own client ID, and each agent its own modules.edged.hostnameOverride",
+    ))
 }
 
 /// Describes the broker that a new node will use.
@@ -147,6 +180,34 @@ mod tests {
             packet
         });
         (port, read)
+    }
+
+    #[test]
+    fn clients_of_one_id_are_named_while_they_compete() {
+        let line = |target: &str, minute: u32, text: &str| RecentLine {
+            time: format!("2026-01-31T12:{minute:02}:00Z"),
+            level: "WARN".to_owned(),
+            target: target.to_owned(),
+            text: text.to_owned(),
+            count: 1,
+        };
+        let now = "2026-01-31T12:20:00Z".parse().unwrap();
+        let rival = "MQTT client ID used by two clients client=sensor times=3";
+        for (line, expected) in [
+            (line("mqtt::core::connect", 10, rival), true),
+            (line("agent::eventbus::external", 20, rival), true),
+            (line("mqtt::core::connect", 8, rival), false),
+            (line("mqtt::core::quota", 20, "session evicted"), false),
+            (line("agent::edgehub", 20, rival), false),
+        ] {
+            let status = StatusReport {
+                errors: vec![line.clone()],
+                ..StatusReport::default()
+            };
+            let found = rivals(&status, now);
+            let is_named = found.is_some_and(|found| found.texts().0.contains("client=sensor"));
+            assert_eq!(is_named, expected, "{line:?}");
+        }
     }
 
     #[tokio::test]

@@ -7,14 +7,14 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use componentbase::Backoff;
 use parking_lot::Mutex;
 use rumqttc::{
-    AckMode, AsyncClient, Broker as Address, Event, EventLoop, Incoming, MqttOptions, Publish,
-    PublishOptions, QoS, SubscribeFilterInput,
+    AckMode, AsyncClient, Broker as Address, ConnectionError, Event, EventLoop, Incoming,
+    MqttOptions, Publish, PublishOptions, QoS, SubscribeFilterInput,
 };
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
@@ -25,6 +25,7 @@ use super::{
     handle::{Availability, BrokerQueue, BrokerQueueReceiver, MessageCounts, Publication},
     receipt::{Connections, Receipt},
     route::Routed,
+    short_connections::{Ended, ShortConnections},
     tls::Dialler,
     topics,
 };
@@ -169,11 +170,13 @@ impl Broker {
             sinks,
             subscriptions: &subscriptions,
             server: server.clone(),
+            client_id: options.client_id(),
             availability,
             failures: failures.clone(),
             message_counts,
             connections: Connections::default(),
             is_outage_logged: false,
+            short_connections: ShortConnections::default(),
         };
         // beside the connection, which is never dropped during a poll
         let follow = async {
@@ -189,6 +192,7 @@ impl Broker {
 
 struct Connection<'a> {
     client: AsyncClient,
+    client_id: String,
     events: EventLoop,
     sinks: Sinks,
     subscriptions: &'a Subscriptions,
@@ -199,6 +203,7 @@ struct Connection<'a> {
     connections: Connections,
     /// Whether the missing connection was logged.
     is_outage_logged: bool,
+    short_connections: ShortConnections,
 }
 
 impl Connection<'_> {
@@ -208,26 +213,38 @@ impl Connection<'_> {
             // polled to completion each time: a dropped poll would dial anew, or lose a packet that the socket had no space
             // for
             match self.events.poll().await {
-                Ok(event) => {
-                    if self.handle_event(event).await {
-                        backoff.reset();
-                    }
-                }
+                Ok(event) => self.handle_event(event).await,
                 Err(error) => {
                     self.invalidate_receipts();
                     self.subscriptions.end();
                     self.availability.down();
                     self.failures.fetch_add(1, Ordering::Relaxed);
-                    if self.is_outage_logged {
-                        debug!(broker = %self.server, %error, "cannot reach the MQTT broker");
-                    } else {
-                        warn!(broker = %self.server, %error, "cannot reach the MQTT broker; retrying");
+                    let ended = self.short_connections.end(Instant::now());
+                    if matches!(ended, Ended::Long | Ended::Short) {
+                        backoff.reset();
                     }
-                    self.is_outage_logged = true;
+                    self.report_end(ended, &error);
                     tokio::time::sleep(backoff.next(rand::random())).await;
                 }
             }
         }
+    }
+
+    /// Logs the end of a connection, or a failed attempt.
+    fn report_end(&mut self, ended: Ended, error: &ConnectionError) {
+        match ended {
+            Ended::Again(Some(times)) => warn!(
+                broker = %self.server, client = self.client_id, times, %error,
+                "connection to the MQTT broker lost again, soon after it was established; another client may use the same client ID"
+            ),
+            _ if self.is_outage_logged => {
+                debug!(broker = %self.server, %error, "cannot reach the MQTT broker");
+            }
+            _ => {
+                warn!(broker = %self.server, %error, "cannot reach the MQTT broker; retrying");
+            }
+        }
+        self.is_outage_logged = true;
     }
 
     /// Invalidates the receipts of the lost connection.
@@ -238,11 +255,14 @@ impl Connection<'_> {
         self.events.state.events.retain(is_not_sent_again);
     }
 
-    /// Handles an event. Returns whether the connection was established again.
-    async fn handle_event(&mut self, event: Event) -> bool {
+    /// Handles an event.
+    async fn handle_event(&mut self, event: Event) {
         match event {
             Event::Incoming(Incoming::ConnAck(ack)) => {
-                if std::mem::take(&mut self.is_outage_logged) {
+                self.short_connections.establish(Instant::now());
+                if self.short_connections.are_suspicious() {
+                    debug!(broker = %self.server, "MQTT connection restored");
+                } else if std::mem::take(&mut self.is_outage_logged) {
                     info!(broker = %self.server, resumed = ack.session_present, "MQTT connection restored");
                 } else {
                     info!(broker = %self.server, resumed = ack.session_present, "connected to the MQTT broker");
@@ -251,11 +271,9 @@ impl Connection<'_> {
                 self.availability.up();
                 self.subscriptions.begin();
                 self.sinks.connections.send_modify(|count| *count += 1);
-                true
             }
             Event::Incoming(Incoming::Publish(publish)) => {
                 self.handle_received(publish).await;
-                false
             }
             Event::Incoming(Incoming::SubAck(ack)) => {
                 let refused = ack
@@ -268,9 +286,8 @@ impl Connection<'_> {
                         "MQTT broker refused a subscription; allow this client the topics of devices"
                     );
                 }
-                false
             }
-            _ => false,
+            _ => {}
         }
     }
 

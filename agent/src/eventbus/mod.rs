@@ -28,6 +28,7 @@ mod quickack;
 mod receipt;
 mod requests;
 mod route;
+mod short_connections;
 mod task;
 mod tls;
 mod topics;

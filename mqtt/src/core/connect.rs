@@ -1,6 +1,6 @@
 //! Handles CONNECT: authenticates the client, finds its session, and answers.
 
-use std::{fmt::Write, net::IpAddr, sync::Arc};
+use std::{fmt::Write, net::IpAddr, sync::Arc, time::Instant};
 
 use bytes::BytesMut;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -158,6 +158,7 @@ impl Core {
     ) {
         let (client, holder) = (Arc::clone(&who.client), Holder::of(&who, Some(peer)));
         if let Some(old) = self.clients.get(&client).copied() {
+            self.report_take_over(old, peer);
             self.take_over(old, connect.clean);
         }
         let expiry = self.expiry(connect);
@@ -186,6 +187,28 @@ impl Core {
         self.connections.insert(connection, id);
         self.dirty.insert(id);
         self.pump(id);
+    }
+
+    /// Logs that two clients use one identifier: each ends the other's connection, for ever.
+    fn report_take_over(&mut self, id: u64, peer: IpAddr) {
+        let connected = |session: &&Session| session.connection.is_some();
+        let Some(session) = self.sessions.get(&id).filter(connected) else {
+            return;
+        };
+        let client = &session.who.client;
+        let Some(times) = self.take_overs.count(client, self.now) else {
+            return;
+        };
+        let key = format!("taken over {client}");
+        if self.told.count(&key, Instant::now()).is_some() {
+            let old = session
+                .peer
+                .map_or_else(String::new, |peer| peer.to_string());
+            tracing::warn!(
+                %client, times, peers = %format!("{old}, {peer}"),
+                "MQTT client ID used by two clients, which end each other's connections; give each client its own ID"
+            );
+        }
     }
 
     /// Ends an older connection with the same client identifier, and its session too if the client wants a clean one.

@@ -22,6 +22,7 @@ mod recount;
 mod restore;
 mod session;
 mod subscribe;
+mod take_overs;
 mod timers;
 mod unconfirmed;
 
@@ -39,6 +40,7 @@ use self::{
     kept::Kept,
     local_receiver::LocalReceiver,
     session::Session,
+    take_overs::TakeOvers,
     timers::Timers,
     unconfirmed::{Confirming, Unconfirmed},
 };
@@ -68,6 +70,8 @@ pub(crate) struct Core {
     counters: Arc<Counters>,
     /// Limits the log lines about evicted sessions.
     told: Repeated,
+    /// Clients that take over each other's connections.
+    take_overs: TakeOvers,
     clients: HashMap<Arc<str>, u64>,
     sessions: HashMap<u64, Session>,
     /// The session of each connection.
@@ -123,6 +127,7 @@ impl Core {
             access,
             counters,
             told: Repeated::default(),
+            take_overs: TakeOvers::default(),
             clients: HashMap::new(),
             sessions: HashMap::new(),
             connections: HashMap::new(),
