@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     cli::Stage,
-    config::{self, Warning},
+    config::{self, Warning, WarningKind},
 };
 
 pub(crate) fn check(inputs: &Inputs<'_>) -> Finding {
@@ -28,7 +28,7 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> Finding {
 }
 
 fn judge(path: &str, warnings: &[Warning]) -> Finding {
-    let is_unused = |warning: &&Warning| matches!(warning, Warning::NotUsed { .. });
+    let is_unused = |warning: &&Warning| matches!(warning.kind, WarningKind::NotUsed { .. });
     let unused = warnings.iter().filter(is_unused).count();
     let wrong: Vec<String> = warnings
         .iter()
@@ -104,7 +104,7 @@ mod tests {
             ),
             (
                 "modules: {edgeHub: {tokn: ''}}",
-                "warning: did you mean token?",
+                "warning: line 1: modules.edgeHub.tokn: unknown key, ignored; did you mean token?",
             ),
             ("modules: {edgeHub: {heartbeat: many}}", "error: heartbeat"),
             ("modules: [", "error: is not YAML"),

@@ -4,7 +4,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Error, names::nearest, report::Warning};
+use super::{
+    Error,
+    names::nearest,
+    report::{Warning, WarningKind},
+};
 
 /// The version of the file's form that the agent reads.
 pub(super) const API_VERSION: &str = "edgecore.config.kubeedge.io/v1alpha2";
@@ -37,7 +41,7 @@ pub(super) fn check(path: &Path, document: &Value) -> Result<Vec<Warning>, Error
     }
     let missing = header.into_iter().filter(|(name, _)| is_missing(name));
     Ok(missing
-        .map(|(path, value)| Warning::Missing { path, value })
+        .map(|(path, value)| WarningKind::Missing { path, value }.into())
         .collect())
 }
 

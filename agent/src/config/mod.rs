@@ -32,7 +32,7 @@ pub use self::{
     document::{default_config, minimal_config},
     host::Host,
     names::{check_label_key, check_label_value, is_subdomain, nearest},
-    report::{FieldError, Warning},
+    report::{FieldError, Warning, WarningKind},
     token::remove_token,
     typed::*,
 };
@@ -181,16 +181,30 @@ pub(crate) fn parse(
     host: &Host,
 ) -> Result<(Config, Vec<Warning>), Error> {
     let mut parsed = parse_document(path, parse_yaml(path, text)?, token, host);
-    if let Err(Error::Invalid { errors, .. }) = &mut parsed
-        && let Some(positions) = yaml::positions(text)
-    {
+    add_lines(text, &mut parsed);
+    parsed
+}
+
+/// Adds the lines of errors and warnings, and sorts them. Those that the file does not set come last.
+fn add_lines(text: &str, parsed: &mut Result<(Config, Vec<Warning>), Error>) {
+    let (errors, warnings) = match parsed {
+        Ok((_, warnings)) => (None, warnings),
+        Err(Error::Invalid { errors, typos, .. }) => (Some(errors), typos),
+        Err(_) => return,
+    };
+    let Some(positions) = yaml::positions(text) else {
+        return;
+    };
+    if let Some(errors) = errors {
         for error in errors.iter_mut() {
             error.line = positions.line(&error.path);
         }
-        // those that the file does not set come last
         errors.sort_by_key(|error| error.line.unwrap_or(u64::MAX));
     }
-    parsed
+    for warning in warnings.iter_mut() {
+        warning.line = positions.line(warning.path());
+    }
+    warnings.sort_by_key(|warning| warning.line.unwrap_or(u64::MAX));
 }
 
 fn parse_yaml(path: &Path, text: &str) -> Result<Value, Error> {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{
     duration,
     names::nearest,
-    report::{Report, Warning},
+    report::{Report, WarningKind},
 };
 
 /// The key that matches any key in a shape.
@@ -92,7 +92,7 @@ fn overlay_entries(
         overlay(slot, below, user, &place, report);
         // reported once, at the highest position that is not used at all
         if below.used.is_none() && known.used.is_some() && *slot != before {
-            report.warn(Warning::NotUsed { path: place });
+            report.warn(WarningKind::NotUsed { path: place });
         }
         if slot.is_null() {
             *slot = before;
@@ -128,13 +128,13 @@ fn resolve(shape: &Value, written: String, place: &str, report: &mut Report) -> 
         return Some(written);
     }
     if let Some(right) = shape.keys().find(|key| key.eq_ignore_ascii_case(&written)) {
-        report.warn(Warning::Case {
+        report.warn(WarningKind::Case {
             path: place.to_owned(),
             right: right.clone(),
         });
         return Some(right.clone());
     }
-    report.warn(Warning::UnknownKey {
+    report.warn(WarningKind::UnknownKey {
         path: place.to_owned(),
         near: nearest(&written, shape.keys().map(String::as_str)),
     });

@@ -15,16 +15,23 @@ pub struct FieldError {
 
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.line {
-            write!(f, "line {line}: ")?;
-        }
+        write_line(f, self.line)?;
         write!(f, "{}: {}", self.path, self.message)
     }
 }
 
 /// A warning about something that is surely not intended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Warning {
+pub struct Warning {
+    /// What is not intended.
+    pub kind: WarningKind,
+    /// The line in the file; `None` if the file does not set it.
+    pub line: Option<u64>,
+}
+
+/// What is surely not intended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WarningKind {
     /// No version of EdgeCore knows this key; it is ignored.
     UnknownKey {
         /// The path of the key.
@@ -63,11 +70,41 @@ pub enum Warning {
 impl Warning {
     /// Reports whether it is about a mistyped key.
     pub(super) fn is_typo(&self) -> bool {
-        matches!(self, Self::UnknownKey { .. } | Self::Case { .. })
+        use WarningKind::{Case, UnknownKey};
+        matches!(self.kind, UnknownKey { .. } | Case { .. })
+    }
+
+    /// Returns the path of the key.
+    pub(super) fn path(&self) -> &str {
+        match &self.kind {
+            WarningKind::UnknownKey { path, .. }
+            | WarningKind::Case { path, .. }
+            | WarningKind::NotUsed { path }
+            | WarningKind::NoEffect { path, .. } => path,
+            WarningKind::Missing { path, .. } => path,
+        }
+    }
+}
+
+impl From<WarningKind> for Warning {
+    fn from(kind: WarningKind) -> Self {
+        Self { kind, line: None }
     }
 }
 
 impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_line(f, self.line)?;
+        self.kind.fmt(f)
+    }
+}
+
+/// Writes the line of a setting, if the file has it.
+fn write_line(f: &mut fmt::Formatter<'_>, line: Option<u64>) -> fmt::Result {
+    line.map_or(Ok(()), |line| write!(f, "line {line}: "))
+}
+
+impl fmt::Display for WarningKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownKey {
@@ -110,7 +147,7 @@ impl Report {
         });
     }
 
-    pub(super) fn warn(&mut self, warning: Warning) {
-        self.warnings.push(warning);
+    pub(super) fn warn(&mut self, warning: WarningKind) {
+        self.warnings.push(warning.into());
     }
 }

@@ -281,7 +281,7 @@ modules:
         "line 4: modules.edgeHub.heartbeat: is 0",
         "line 9: modules.edged.tailoredKubeletConfig.evictionHard.memory.available: is",
         "line 14: modules.edged.tailoredKubeletConfig.registerWithTaints[1].effect: is",
-        "\n  modules.edgeHub.websockt: unknown key, ignored; did you mean websocket?",
+        "\n  line 3: modules.edgeHub.websockt: unknown key, ignored; did you mean websocket?",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }

@@ -10,7 +10,7 @@ use crate::config::{
     duration,
     host::is_of_node,
     names::nearest,
-    report::{Report, Warning},
+    report::{Report, WarningKind},
     typed::{HostPort, Secret},
 };
 
@@ -33,19 +33,19 @@ impl<'a> Values<'a> {
 
     /// Warns of a setting that has no effect.
     pub(super) fn warn_unused(&mut self, path: String) {
-        self.report.warn(Warning::NotUsed { path });
+        self.report.warn(WarningKind::NotUsed { path });
     }
 
     /// Warns of a setting that has no effect because of another one.
     pub(super) fn no_effect(&mut self, path: String, cause: &'static str) {
-        self.report.warn(Warning::NoEffect { path, cause });
+        self.report.warn(WarningKind::NoEffect { path, cause });
     }
 
     /// Warns of an unknown key where only `known` is one.
     pub(super) fn unknown(&mut self, path: String, known: &str) {
         let name = path.rsplit('.').next().unwrap_or_default();
         let near = nearest(name, std::iter::once(known));
-        self.report.warn(Warning::UnknownKey { path, near });
+        self.report.warn(WarningKind::UnknownKey { path, near });
     }
 
     /// Converts a whole number between `low` and `high`, which fit into `T`.
