@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::{
     inputs::Inputs,
+    pod_network,
     report::{CheckResult, Finding},
 };
 
@@ -24,7 +25,7 @@ const ENDINGS: [&str; 3] = ["conf", "conflist", "json"];
 /// The cure of a missing network.
 const INSTALL: &str = "install a CNI plugin and its configuration (Debian: apt-get install containernetworking-plugins)";
 
-pub(crate) fn check(inputs: &Inputs<'_>) -> Finding {
+pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
     if inputs.machine.is_simulated() {
         let why = "the simulated runtime has its own network";
         return CheckResult::NotApplicable(why.into()).into();
@@ -33,10 +34,20 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> Finding {
         .machine
         .answering()
         .find_map(|(_, found)| found.cni.clone());
-    judge(&reported.unwrap_or_else(|| CniDirectories {
+    let finding = judge(&reported.unwrap_or_else(|| CniDirectories {
         config: "/etc/cni/net.d".into(),
         plugins: vec!["/opt/cni/bin".into(), "/usr/lib/cni".into()],
-    }))
+    }));
+    if !inputs.is_node() || !matches!(finding.result, CheckResult::Passed(_)) {
+        return finding;
+    }
+    let Ok(status) = inputs.agent_status().await else {
+        return finding;
+    };
+    match pod_network::judge(&status.pods).await {
+        Some(reached) => Finding::combine(vec![finding.result.clone(), reached], finding.result),
+        None => finding,
+    }
 }
 
 fn judge(directories: &CniDirectories) -> Finding {

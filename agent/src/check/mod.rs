@@ -36,6 +36,7 @@ mod mappers;
 mod mqtt;
 mod mqtt_client;
 mod name;
+mod pod_network;
 mod pods;
 mod ports;
 mod pressure;

@@ -1,11 +1,13 @@
 //! The join token: whether the cloud accepts it for the node's name.
 
-use super::report::CheckResult;
+use tokio::time::timeout;
+
+use super::{cloud_answer::SERVER_TIMEOUT, report::CheckResult};
 use crate::{
     app,
     cli::Join,
     config::Config,
-    edgehub::{self, NodeStatus},
+    edgehub::{self, EnrollError, NodeStatus},
 };
 
 /// Checks the cloud's HTTPS server, the token and the name. Also returns the cloud's CA, if the server has proved it.
@@ -29,6 +31,43 @@ pub(crate) async fn check(config: &Config, join: &Join) -> (CheckResult, Option<
     let conflict = name_conflict(name, known, join.rejoin);
     let found = conflict.unwrap_or_else(|| name_is_free(name, known));
     (found, Some(ca))
+}
+
+/// What is known of a node that has not started yet.
+pub(crate) const NO_CERTIFICATE: &str =
+    "no certificate yet: the agent requests one with the join token when it starts";
+
+/// Checks whether the cloud accepts the join token of a node that has no certificate yet: it may have expired, or be of another cloud.
+pub(crate) async fn check_of_node(config: &Config) -> CheckResult {
+    let unknown = |why: &str| {
+        CheckResult::Remark(format!(
+            "{NO_CERTIFICATE}; the token was not checked: {why}"
+        ))
+    };
+    let hub = match app::hub_config(config) {
+        Ok(hub) => hub,
+        Err(error) => return unknown(&error.to_string()),
+    };
+    match timeout(SERVER_TIMEOUT, edgehub::probe(&hub)).await {
+        Err(_) => unknown("the cloud does not answer"),
+        Ok(Err(error @ EnrollError::Unreachable { .. })) => unknown(&error.what()),
+        Ok(Err(error)) => CheckResult::bad(
+            format!(
+                "no certificate, and the join token is not accepted: {}",
+                error.what()
+            ),
+            format!("{} (modules.edgeHub.token)", error.join_remedy()),
+        ),
+        Ok(Ok((NodeStatus::Taken | NodeStatus::Connected, _))) => CheckResult::bad(
+            format!(
+                "no certificate, and the cloud already has a node {}",
+                hub.node_name
+            ),
+            "set another name in modules.edged.hostnameOverride; or, if this machine was that node, ask an administrator to run \
+             `cloudsim node reset NAME`",
+        ),
+        Ok(Ok(_)) => CheckResult::Remark(format!("{NO_CERTIFICATE}; the cloud accepts the token")),
+    }
 }
 
 /// Returns the failure for a name that is in use, unless taking it over was requested and the cloud gives it.

@@ -1,6 +1,6 @@
 //! The pods of a node, and why they wait. Pure.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodSpec};
 
 use super::report::PodState;
 
@@ -42,7 +42,12 @@ pub(super) fn state(pod: &Pod) -> PodState {
     let ready = containers.iter().filter(|one| one.ready).count();
     let all = spec.map_or(containers.len(), |spec| spec.containers.len());
     let has_ended = ENDED.contains(&phase.as_str());
+    let has_address =
+        phase == "Running" && !spec.is_some_and(|spec| spec.host_network == Some(true));
+    let address = status.pod_ip.filter(|_| has_address);
     PodState {
+        ip: address.unwrap_or_default(),
+        port: spec.and_then(first_port),
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         name: pod.metadata.name.clone().unwrap_or_default(),
         waiting: !has_ended && (phase == "Pending" || state != phase && !is_deleted),
@@ -52,6 +57,17 @@ pub(super) fn state(pod: &Pod) -> PodState {
         restarts: containers.iter().map(|one| one.restart_count).sum(),
         message: message.unwrap_or_default().trim().to_owned(),
     }
+}
+
+/// Returns the first TCP port that a pod declares.
+fn first_port(spec: &PodSpec) -> Option<u16> {
+    let ports = spec
+        .containers
+        .iter()
+        .flat_map(|one| one.ports.iter().flatten());
+    let is_tcp = |protocol: &Option<String>| protocol.as_deref().is_none_or(|name| name == "TCP");
+    let mut tcp = ports.filter(|port| is_tcp(&port.protocol));
+    u16::try_from(tcp.next()?.container_port).ok()
 }
 
 /// Returns why a container waits. A container that only starts is not the reason if another one says more.
@@ -73,6 +89,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn address_and_port_of_a_running_pod_are_its_own() {
+        for (host_network, phase, expected) in [
+            (false, "Running", "10.1.0.5"),
+            (true, "Running", ""),
+            (false, "Succeeded", ""),
+        ] {
+            let pod = json!({
+                "metadata": {"name": "web"},
+                "spec": {"hostNetwork": host_network, "containers": [
+                    {"name": "dns", "ports": [{"containerPort": 53, "protocol": "UDP"}]},
+                    {"name": "web", "ports": [{"containerPort": 8080}]},
+                ]},
+                "status": {"phase": phase, "podIP": "10.1.0.5"},
+            });
+            let found = state(&serde_json::from_value(pod).unwrap());
+            assert_eq!((found.ip.as_str(), found.port), (expected, Some(8080)));
+        }
+    }
 
     #[test]
     fn reason_of_a_waiting_container_is_the_state_of_the_pod() {

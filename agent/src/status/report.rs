@@ -102,6 +102,12 @@ pub(crate) struct PodState {
     pub(crate) waiting: bool,
     /// Why it waits or has failed.
     pub(crate) message: String,
+    /// The address of a running pod, unless it is that of the machine.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) ip: String,
+    /// The first TCP port that it declares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) port: Option<u16>,
 }
 
 /// A device.

@@ -18,6 +18,7 @@ use super::{
     cloud_answer::read_ca,
     inputs::Inputs,
     report::{CheckResult, Finding},
+    token,
 };
 use crate::{
     config::{Config, TlsFiles},
@@ -30,8 +31,16 @@ const WARN_BEFORE: Duration = Duration::from_hours(7 * 24);
 const REJOIN: &str = "run `edge-agent reset` and join again with a new token; with cloudsim, `edge-agent join --rejoin` keeps the \
                       node's name";
 
-pub(crate) fn check(inputs: &Inputs<'_>) -> Finding {
-    judge(inputs.config, SystemTime::now())
+pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
+    let config = inputs.config;
+    let found = judge(config, SystemTime::now());
+    match found.result {
+        // without a certificate, the token decides
+        CheckResult::Remark(_) if config.edge_hub.token.is_some() => {
+            token::check_of_node(config).await.into()
+        }
+        _ => found,
+    }
 }
 
 fn judge(config: &Config, now: SystemTime) -> Finding {
@@ -59,10 +68,7 @@ fn judge(config: &Config, now: SystemTime) -> Finding {
 fn unreadable(config: &Config, error: &TlsError) -> CheckResult {
     if error.is_missing() {
         return match config.edge_hub.token {
-            Some(_) => CheckResult::Remark(
-                "no certificate yet: the agent requests one with the join token when it starts"
-                    .into(),
-            ),
+            Some(_) => CheckResult::Remark(token::NO_CERTIFICATE.into()),
             None => CheckResult::bad(
                 format!("{}, and there is no join token", with_causes(error)),
                 "join with `edge-agent join --cloud HOST --token TOKEN`",
