@@ -1,7 +1,10 @@
 //! Checks for a kubelet on this machine: the agent neither joins nor starts beside one, as EdgeCore does not. Both would run
 //! pods with the same container runtime, and each would remove the other's as orphans.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use crate::config::Config;
 
@@ -9,6 +12,20 @@ use crate::config::Config;
 const CHECK_VARIABLE: &str = "CHECK_EDGECORE_ENVIRONMENT";
 /// The name of the process.
 pub(crate) const KUBELET: &str = "kubelet";
+
+/// The files of an installed EdgeCore: keadm's, and those of packages.
+const EDGECORE_FILES: [&str; 4] = [
+    "usr/local/bin/edgecore",
+    "usr/bin/edgecore",
+    "etc/systemd/system/edgecore.service",
+    "lib/systemd/system/edgecore.service",
+];
+
+/// Returns a file of EdgeCore, if it is installed below `root`. It may have pods although it is stopped.
+pub(crate) fn installed_edgecore(root: &Path) -> Option<PathBuf> {
+    let mut files = EDGECORE_FILES.iter().map(|file| root.join(file));
+    files.find(|file| file.exists())
+}
 
 /// A kubelet runs on this machine.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +96,16 @@ mod tests {
             fs::write(directory.join("comm"), format!("{name}\n")).unwrap();
         }
         proc
+    }
+
+    #[test]
+    fn installed_edgecore_is_found_by_program_or_service() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(installed_edgecore(root.path()), None);
+        let service = root.path().join("etc/systemd/system/edgecore.service");
+        fs::create_dir_all(service.parent().unwrap()).unwrap();
+        fs::write(&service, "").unwrap();
+        assert_eq!(installed_edgecore(root.path()), Some(service));
     }
 
     #[test]

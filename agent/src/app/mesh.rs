@@ -67,7 +67,7 @@ pub(super) async fn record_addresses(config: &Config) {
         }
         return;
     }
-    if !record.exists() {
+    if !record.exists() || edgemesh::is_running() {
         return;
     }
     let removed = match edgemesh::remove_addresses() {

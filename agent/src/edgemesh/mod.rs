@@ -12,6 +12,7 @@
 //! | `objects` | from Kubernetes objects to a snapshot; pure |
 //! | `destination_rules` | DestinationRules, applied to a snapshot; pure |
 //! | `proxy` | the addresses of Services on this node: routes, listeners, forwarding |
+//! | `exclusive` | one agent in each network namespace |
 //! | `sockets` | sockets of forwarded connections |
 //! | `dialer` | dials endpoints, directly or over the relay |
 //! | `paths`, `path_table` | which of both has reached each endpoint; pure, and shared |
@@ -22,6 +23,7 @@
 mod destination_rules;
 mod dialer;
 pub mod dns;
+mod exclusive;
 mod metrics;
 mod objects;
 mod path_table;
@@ -113,6 +115,11 @@ pub(crate) fn new(config: Config) -> (EdgeMesh, Task, Option<relay::Task>) {
         },
         relay_task,
     )
+}
+
+/// Reports whether an agent manages the addresses of Services in this network namespace now.
+pub(crate) fn is_running() -> bool {
+    exclusive::is_locked()
 }
 
 /// Removes the routes that an agent, which may have been killed, has added for Services; returns their number.

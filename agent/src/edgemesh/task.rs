@@ -13,6 +13,7 @@ use tracing::info;
 use super::{
     Config,
     dialer::Dialer,
+    exclusive,
     metrics::MeshMetrics,
     proxy::{LocalNode, Proxy},
     snapshot::Snapshot,
@@ -39,6 +40,7 @@ impl Part for Task {
         heart: Heartbeat,
         shutdown: CancellationToken,
     ) -> Result<(), PartError> {
+        let _lock = exclusive::lock()?;
         let Config {
             node: name,
             settings,

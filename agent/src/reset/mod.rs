@@ -109,10 +109,12 @@ async fn reset_machine(
     }
     let lock = stop_agent(&config, out).await?;
     // beside the machine's own agent, others may have pods in the same runtime
-    let own = if reset.paths.is_system_wide() && !is_beside_kubelet {
-        None
-    } else {
-        Some(own_pods(&config, out).await?)
+    let edgecore = environment::installed_edgecore(Path::new("/"));
+    let edgecore = edgecore.filter(|_| reset.paths.is_system_wide());
+    let is_alone = reset.paths.is_system_wide() && !is_beside_kubelet && edgecore.is_none();
+    let own = match is_alone {
+        true => None,
+        false => Some(own_pods(&config, edgecore.as_deref(), out).await?),
     };
     let left = pods(reset, &config, own.as_ref(), out, terminal).await?;
     writeln!(out, "Stopped pods: {}.", format_list(&left.pods))?;
@@ -160,7 +162,7 @@ fn addresses(config: &Config) -> Vec<String> {
     let mut failed = Vec::new();
     let mut own = Vec::new();
     // another agent on this machine may have added them
-    if app::mesh_record(config).exists() {
+    if app::mesh_record(config).exists() && !edgemesh::is_running() {
         failed.extend(edgemesh::remove_addresses().err().map(|error| {
             format!(
                 "the routes to addresses of Services: {error}; ip route flush table local proto 77"
@@ -346,9 +348,24 @@ fn is_agent(pid: u32) -> bool {
         .is_ok_and(|name| name.trim_end() == PROCESS_NAME)
 }
 
-/// Returns the uids of this node's pods: those in its database, and those with files on disk.
-async fn own_pods(config: &Config, out: &mut impl Write) -> anyhow::Result<BTreeSet<String>> {
-    let mut own = edged::pods_on_disk(&config.edged.root_dir, &config.edged.pod_logs_dir);
+/// Returns the uids of this node's pods: those in its database, and those with files on disk. An installed EdgeCore may have files of
+/// pods in the same directories, so only the database counts then.
+async fn own_pods(
+    config: &Config,
+    edgecore: Option<&Path>,
+    out: &mut impl Write,
+) -> anyhow::Result<BTreeSet<String>> {
+    let mut own = match edgecore {
+        None => edged::pods_on_disk(&config.edged.root_dir, &config.edged.pod_logs_dir),
+        Some(file) => {
+            writeln!(
+                out,
+                "EdgeCore is installed ({}): only pods in the database of edge-agent are stopped.",
+                file.display()
+            )?;
+            BTreeSet::new()
+        }
+    };
     let database = app::database(config);
     if database.exists() {
         match stored_pods(config, &database).await {
@@ -429,8 +446,9 @@ async fn pods(
         config.edged.pod_logs_dir.clone(),
     );
     let groups = config.edged.groups.clone();
+    let only = only.cloned();
     let clearing = componentbase::spawn_blocking(move || {
-        edged::remove_pod_files(&root, &logs, groups, channel, ended)
+        edged::remove_pod_files(&root, &logs, groups, channel, (ended, only))
     });
     let removing = || "Removing files of pods".to_owned();
     let cleared = terminal.wait(out, removing, clearing).await;

@@ -227,15 +227,16 @@ fn grace(annotations: &BTreeMap<String, String>) -> Duration {
         .min(DEFAULT_GRACE)
 }
 
-/// Removes pods' files and control groups. `ended` holds pods by uid; more may be found on disk. Mounts are unmounted first, and
+/// Removes pods' files and control groups. `ended` holds pods by uid; more may be found on disk, of which `only` selects some. Mounts are unmounted first, and
 /// nothing is removed through a mount. Blocks on the disk.
 pub fn remove_pod_files(
     root: &Path,
     logs: &Path,
     groups: ControlGroups,
     channel: Channel,
-    ended: BTreeMap<String, String>,
+    (ended, only): (BTreeMap<String, String>, Option<BTreeSet<String>>),
 ) -> RemovedPods {
+    let is_own = |uid: &str| only.as_ref().is_none_or(|only| only.contains(uid));
     let dirs = Dirs {
         root: root.to_owned(),
         logs: logs.to_owned(),
@@ -247,7 +248,9 @@ pub fn remove_pod_files(
         ..RemovedPods::default()
     };
     let mut record_failure = |what: Result<(), String>| removed.failed.extend(what.err());
-    let uids: BTreeSet<String> = ended.into_keys().chain(pods_on_disk(root, logs)).collect();
+    let on_disk = pods_on_disk(root, logs);
+    let on_disk = on_disk.into_iter().filter(|uid| is_own(uid));
+    let uids: BTreeSet<String> = ended.into_keys().chain(on_disk).collect();
     for uid in uids {
         record_failure(groups.remove(&uid).map_err(|error| with_causes(&error)));
         record_failure(volumes::tear_down(&dirs, &uid).map_err(|error| with_causes(&error)));
@@ -256,7 +259,7 @@ pub fn remove_pod_files(
     let _ = groups.remove_classes();
     for log in entries(logs)
         .iter()
-        .filter(|name| names::pod_of_logs(name).is_some())
+        .filter(|name| names::pod_of_logs(name).is_some_and(|(_, _, uid)| is_own(uid)))
     {
         record_failure(volumes::remove(&logs.join(log)).map_err(|error| with_causes(&error)));
     }

@@ -40,7 +40,7 @@ pub(super) enum CertificateError {
     Tls(#[from] Error),
     #[error("the certificates of nodes cannot be used: {0}")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
-    #[error("the files cannot be read: {0}")]
+    #[error("reading the certificate files was interrupted: {0}")]
     Ended(#[from] tokio::task::JoinError),
 }
 

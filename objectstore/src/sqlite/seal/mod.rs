@@ -10,7 +10,7 @@
 use std::{
     fmt, fs,
     io::{self, Read, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -36,7 +36,7 @@ const MAX_FILE: u64 = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     /// The key file cannot be read.
-    #[error("the key file {path} cannot be read; `db new-key {path}` creates one")]
+    #[error("cannot read the key file {path}; `db new-key {path}` creates one")]
     Read {
         /// The file.
         path: PathBuf,
@@ -73,7 +73,7 @@ pub enum SealError {
     )]
     NotGiven(Key),
     /// The key file cannot be written.
-    #[error("the key file {path} cannot be written")]
+    #[error("cannot write the key file {path}; check permissions and free space of its directory")]
     Write {
         /// The file.
         path: PathBuf,
@@ -109,6 +109,13 @@ fn open_regular(path: &Path) -> io::Result<fs::File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, why))
 }
 
+/// Reports whether only the owner can read a file. A credential of systemd is `root:root` with mode 0440 where its user is in an ACL,
+/// whose mask is shown as the group's permissions.
+fn is_private(mode: u32, user: u32, group: u32) -> bool {
+    let is_credential = mode & 0o777 == 0o440 && user == 0 && group == 0;
+    mode & 0o077 == 0 || is_credential
+}
+
 impl Seal {
     /// Reads the keys in the file at `path`, for these collections.
     ///
@@ -120,7 +127,8 @@ impl Seal {
             source,
         };
         let file = open_regular(path).map_err(read)?;
-        if file.metadata().map_err(read)?.permissions().mode() & 0o077 != 0 {
+        let found = file.metadata().map_err(read)?;
+        if !is_private(found.mode(), found.uid(), found.gid()) {
             return Err(SealError::Open(path.to_owned()));
         }
         let mut text = String::new();

@@ -1,5 +1,7 @@
 //! Key files and values, whole and worse.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 
 fn key(name: &str) -> Key {
@@ -47,6 +49,25 @@ fn key_files() {
             .starts_with("line 1 of the key \"k\" of a keyring is not a 32-byte key"),
         "{error}"
     );
+}
+
+#[test]
+fn key_file_is_the_owners_alone_or_a_credential_of_systemd() {
+    for (mode, user, group, expected) in [
+        (0o100_600, 1000, 1000, true),
+        (0o100_400, 0, 0, true),
+        (0o100_440, 0, 0, true),
+        (0o100_440, 0, 1000, false),
+        (0o100_440, 1000, 0, false),
+        (0o100_640, 0, 0, false),
+        (0o100_444, 0, 0, false),
+    ] {
+        assert_eq!(
+            is_private(mode, user, group),
+            expected,
+            "{mode:o} {user}:{group}"
+        );
+    }
 }
 
 #[test]
