@@ -55,7 +55,9 @@ pub(crate) enum Error {
     #[error("container {0:?}, named in a resourceFieldRef, is not in this pod")]
     Container(String),
     /// A quantity cannot be parsed.
-    #[error("resource {0:?} has a quantity that cannot be read")]
+    #[error(
+        "resource {0:?} has an invalid quantity; write a number with a unit, such as 500m or 64Mi"
+    )]
     Quantity(String),
 }
 

@@ -127,7 +127,7 @@ pub enum RelayError {
     #[error("the message has {0} bytes, of {1} at most")]
     TooLarge(usize, usize),
     /// The message is not JSON of the expected form.
-    #[error("the message cannot be read: {0}")]
+    #[error("cannot parse the message: {0}")]
     Form(#[from] serde_json::Error),
 }
 

@@ -34,8 +34,12 @@ impl LogReader {
     /// # Errors
     /// There is no journalctl, or it fails or takes too long.
     pub async fn journal(&self) -> Result<Vec<u8>, String> {
+        self.read(JOURNALCTL.as_ref()).await
+    }
+
+    async fn read(&self, program: &Path) -> Result<Vec<u8>, String> {
         let time = |time: jiff::Timestamp| format!("@{}", time.as_second());
-        let mut command = Command::new(JOURNALCTL);
+        let mut command = Command::new(program);
         command
             .args([
                 "--no-pager",
@@ -112,4 +116,62 @@ fn read_log_file(path: &Path, range: TimeRange) -> Result<Vec<u8>, String> {
         .map_err(failed)?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(range.lines(&text).into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    /// Runs a program in place of journalctl.
+    async fn journal(script: &str, until: Option<i64>) -> Result<String, String> {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("journalctl");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let time = |second| jiff::Timestamp::from_second(second).unwrap();
+        let reader = LogReader {
+            unit: "edge-agent.service",
+            range: TimeRange {
+                since: time(1_700_000_000),
+                until: until.map(time),
+            },
+        };
+        let log = reader.read(&program).await?;
+        Ok(String::from_utf8(log).unwrap())
+    }
+
+    #[tokio::test]
+    async fn lines_of_the_journal_are_selected_by_unit_and_time() {
+        let arguments = journal("echo \"$@\"", Some(1_700_000_060)).await.unwrap();
+        assert_eq!(
+            arguments,
+            "--no-pager --quiet --output=short-iso-precise --unit edge-agent.service --since @1700000000 --until @1700000060\n"
+        );
+        let open_end = journal("echo \"$@\"", None).await.unwrap();
+        assert!(open_end.ends_with("--since @1700000000\n"), "{open_end}");
+    }
+
+    #[tokio::test]
+    async fn missing_lines_and_a_missing_program_are_reported() {
+        let none = journal("exit 1", None).await.unwrap_err();
+        assert!(none.contains("no lines of edge-agent.service"), "{none}");
+        let range = TimeRange {
+            since: jiff::Timestamp::UNIX_EPOCH,
+            until: None,
+        };
+        let reader = LogReader { unit: "x", range };
+        let missing = reader
+            .read(Path::new("/nowhere/journalctl"))
+            .await
+            .unwrap_err();
+        assert!(missing.starts_with("cannot run"), "{missing}");
+    }
+
+    #[tokio::test]
+    async fn long_journal_is_cut() {
+        let long = journal("yes | head -c 20000000", None).await.unwrap();
+        assert_eq!(long.len() as u64, MAX_BYTES);
+    }
 }

@@ -33,7 +33,7 @@ pub struct RequestError {
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
     /// The store failed.
-    #[error("the store cannot be read")]
+    #[error("cannot read the database; `edge-agent db check` names the damaged objects")]
     Store(#[from] StoreError),
     /// The object is not valid.
     #[error("{id} does not have the format of its kind; correct the object in the cloud")]

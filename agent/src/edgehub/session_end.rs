@@ -29,7 +29,7 @@ pub(super) enum SessionEnd {
     Malformed(#[source] wire::json::DecodeError),
     #[error("the cloud sent a malformed frame")]
     Frame(#[source] wire::frame::FrameError),
-    #[error("the cloud sent a compressed message that cannot be read")]
+    #[error("the cloud sent a malformed compressed message")]
     Compression(#[source] wire::compression::CompressionError),
     #[error("the QUIC connection failed")]
     Stream(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -209,7 +209,7 @@ impl<A: RequestHandler> Tunnel<A> {
         let Some(request) = request(kind, data) else {
             debug!(id, "malformed request ignored");
             return outbound
-                .refuse(kind, StatusCode::BAD_REQUEST, "the request cannot be read")
+                .refuse(kind, StatusCode::BAD_REQUEST, "malformed request")
                 .await;
         };
         match self.streams.open(id, &self.stop) {

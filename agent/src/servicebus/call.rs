@@ -147,8 +147,9 @@ fn read(request: &Value) -> Result<ServiceRequest, CallError> {
         return Err(too_large());
     }
     let read = ServiceRequest::deserialize(request);
-    let read =
-        read.map_err(|error| CallError::bad(format!("the request cannot be read: {error}")))?;
+    let read = read.map_err(|error| {
+        CallError::bad(format!("cannot parse the request from the cloud: {error}"))
+    })?;
     if read.body.len() > MAX_BODY {
         Err(too_large())
     } else {

@@ -25,7 +25,7 @@ pub(super) fn target(body: &[u8]) -> Result<String, CallError> {
     let wanted: ProgramRequest = serde_json::from_slice(body).map_err(|error| {
         CallError::new(
             StatusCode::BAD_REQUEST,
-            format!("the request cannot be read: {error}; {form}"),
+            format!("cannot parse the request: {error}; {form}"),
         )
     })?;
     if wanted.target_url.is_empty() {

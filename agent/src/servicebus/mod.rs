@@ -70,7 +70,7 @@ pub struct Config {
 pub enum Error {
     /// A TLS file is missing, or has not the expected PEM content.
     #[error(
-        "{path} cannot be read; modules.serviceBus.tlsCertFile and tlsPrivateKeyFile must name a certificate and its key, or nothing"
+        "cannot read {path}; modules.serviceBus.tlsCertFile and tlsPrivateKeyFile must name a certificate and its key, or nothing"
     )]
     File {
         /// The path of the file.

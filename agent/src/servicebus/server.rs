@@ -215,7 +215,7 @@ impl RequestHandler {
                 ReadError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
                 ReadError::Broken(_) => StatusCode::BAD_REQUEST,
             };
-            CallError::new(status, format!("the request cannot be read: {unread}"))
+            CallError::new(status, format!("cannot read the request: {unread}"))
         })?;
         let url = local::target(&bytes)?;
         if !self.targets.has(&url) {

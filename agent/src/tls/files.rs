@@ -20,7 +20,7 @@ const MAX_FILE_BYTES: u64 = 256 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
     /// A file cannot be read.
-    #[error("{} cannot be read; it must be a PEM file that the agent may read", path.display())]
+    #[error("cannot read {}; it must be a PEM file that the agent may read", path.display())]
     File {
         /// The path of the file.
         path: PathBuf,

@@ -53,7 +53,7 @@ pub(crate) async fn ready(api: &Server) -> Result<(), StatusError> {
 /// Returns all of them, with their collections.
 fn objects() -> Result<Vec<(&'static str, Value)>, StatusError> {
     let unreadable =
-        |error| StatusError::internal(format!("the default roles cannot be read: {error}"));
+        |error| StatusError::internal(format!("the built-in roles are invalid: {error}"));
     let roles: Vec<Role> =
         serde_saphyr::from_str(include_str!("policy/roles.yaml")).map_err(unreadable)?;
     let bindings: Vec<Binding> =

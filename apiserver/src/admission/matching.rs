@@ -51,7 +51,8 @@ fn selector(spec: &Value, name: &str) -> Result<Option<Selection>, String> {
     let Some(selector) = spec.get(name).filter(|selector| selector.is_object()) else {
         return Ok(None);
     };
-    let read = Selection::of_labels(selector).ok_or_else(|| format!("{name} cannot be read"))?;
+    let read = Selection::of_labels(selector)
+        .ok_or_else(|| format!("{name} is no valid label selector"))?;
     Ok(Some(read).filter(|selection| !selection.is_everything()))
 }
 

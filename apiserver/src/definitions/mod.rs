@@ -137,9 +137,8 @@ async fn seed(api: &Server, definition: &CustomResourceDefinition) -> Result<(),
     else {
         return Ok(());
     };
-    let mut new = serde_json::to_value(definition).map_err(|error| {
-        StatusError::internal(format!("a definition cannot be written: {error}"))
-    })?;
+    let mut new = serde_json::to_value(definition)
+        .map_err(|error| StatusError::internal(format!("cannot write a definition: {error}")))?;
     let map = as_map(&mut new);
     map.shift_insert(0, "kind".into(), kind.kind.as_str().into());
     map.shift_insert(1, "apiVersion".into(), kind.api_version().into());

@@ -21,7 +21,7 @@ pub(super) enum EndReason {
     Malformed(#[source] wire::json::DecodeError),
     #[error("the node sent a malformed frame: {0}")]
     Frame(#[source] wire::frame::FrameError),
-    #[error("the node sent a compressed message that cannot be read: {0}")]
+    #[error("the node sent a malformed compressed message: {0}")]
     Compression(#[source] wire::compression::CompressionError),
     #[error("the QUIC connection failed: {0}")]
     Stream(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -64,7 +64,7 @@ pub enum JoinTokenError {
     #[error("the token has reached its number of uses; get a new one with `cloudsim token`")]
     UsedUp,
     /// Its uses could not be counted.
-    #[error("the uses of join tokens cannot be read or written")]
+    #[error("cannot count the uses of the join token in the store")]
     Store(#[from] RecordsError),
     /// It could not be signed.
     #[error("cannot create the token")]

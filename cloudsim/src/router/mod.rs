@@ -221,7 +221,7 @@ fn refusal(error: CallError) -> Response<Body> {
         why,
     } = error;
     let text = json!({"code": status.as_u16(), "reason": reason, "message": why});
-    let mut response = Response::new(body(text.to_string().into()));
+    let mut response = Response::new(body(format!("{text}\n").into()));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(

@@ -42,7 +42,7 @@ pub enum ClientCa {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientCaError {
     /// The file cannot be read.
-    #[error("the certificate of --stream-client-ca {path} cannot be read")]
+    #[error("cannot read the certificate of --stream-client-ca {path}; name a PEM file that this user may read")]
     File {
         /// The path of the file.
         path: PathBuf,

@@ -15,7 +15,7 @@ pub(crate) enum Error {
     #[error("the pod has ended but is still in the API: {}", api_message(.0))]
     Delete(#[source] kube::Error),
     /// A status cannot be serialised.
-    #[error("the pod's status cannot be written as JSON")]
+    #[error("cannot write the pod's status as JSON")]
     Json(#[from] serde_json::Error),
     /// The pod's directories could not be removed.
     #[error(transparent)]

@@ -55,7 +55,7 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
     if let Some(junit) = &options.junit {
         std::fs::write(junit, scenario::junit(&outcomes)).with_context(|| {
             format!(
-                "{} cannot be written; name another file with --junit",
+                "cannot write {}; name another file with --junit",
                 junit.display()
             )
         })?;

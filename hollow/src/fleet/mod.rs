@@ -98,7 +98,7 @@ pub enum Error {
     #[error("cannot start a hollow node's runtime")]
     Runtime(#[from] runtime::Error),
     /// The node's store cannot be opened.
-    #[error("a hollow node's store cannot be opened")]
+    #[error("cannot open a hollow node's database")]
     Store(#[from] StoreError),
     /// A task of the node's runtime panicked.
     #[error("a hollow node's runtime failed")]

@@ -58,7 +58,7 @@ pub(crate) async fn convert_response(response: Response<Body>) -> Response<Body>
             Response::from_parts(parts, body)
         }
         Err(why) => body::refusal(&StatusError::internal(format!(
-            "the answer cannot be written as YAML: {why}"
+            "cannot write the answer as YAML: {why}"
         ))),
     }
 }

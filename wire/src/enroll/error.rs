@@ -78,7 +78,9 @@ pub enum TokenError {
     #[error("the token is malformed: {0}; copy it whole, or get a new one from the cloud")]
     Malformed(&'static str),
     /// The CA is not the one that the token names.
-    #[error("the hash of the cloud's CA is {found}, and that in the token is {expected}")]
+    #[error(
+        "the token is of another cloud: the hash of its CA is {expected}, and that of this cloud's CA is {found}"
+    )]
     WrongCa {
         /// The hash in the token.
         expected: String,
@@ -98,7 +100,7 @@ pub enum TokenError {
         until: Duration,
     },
     /// Another key signed the token, or it was changed.
-    #[error("the token's signature is not this cloud's; get a new token from this cloud")]
+    #[error("the token is of another cloud: its signature does not match")]
     BadSignature,
     /// The token could not be signed.
     #[error(

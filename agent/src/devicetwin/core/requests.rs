@@ -447,7 +447,7 @@ fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, RequestError> {
         return Err(RequestError::new(TOO_LARGE, why));
     }
     serde_json::from_slice(payload).map_err(|error| {
-        RequestError::new(BAD_REQUEST, format!("the message cannot be read: {error}"))
+        RequestError::new(BAD_REQUEST, format!("cannot parse the message: {error}"))
     })
 }
 

@@ -173,8 +173,9 @@ impl MapperSync {
     }
 
     async fn execute(&self, step: &Step) -> Result<(), CallError> {
-        let unreadable =
-            |error: ObjectError| CallError::NotSent(format!("it cannot be read: {error}"));
+        let unreadable = |error: ObjectError| {
+            CallError::NotSent(format!("cannot read it from the database: {error}"))
+        };
         let gone = || CallError::NotSent("the device or its model no longer exists".to_owned());
         match step {
             Step::CreateModel(id) | Step::UpdateModel(id) => {

@@ -57,7 +57,10 @@ impl Worker<'_> {
                 .await
                 .map(|written| written.into_iter().chain(waiting).collect());
             let why = |error: StoreError| {
-                RequestError::new(INTERNAL, format!("the history cannot be read: {error}"))
+                RequestError::new(
+                    INTERNAL,
+                    format!("cannot read the device's history from the database: {error}"),
+                )
             };
             // the receiver may be gone
             let _ = responder.send(history.map_err(why));

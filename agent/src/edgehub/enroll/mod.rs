@@ -62,10 +62,7 @@ pub enum EnrollError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The server's CA does not match the token, or did not sign the server's certificate.
-    #[error(
-        "the cloud at {url} is another one than that of the token or of this node's CA: {why}; {}",
-        OTHER_CLOUD
-    )]
+    #[error("cannot join the cloud at {url}: {why}; {OTHER_CLOUD}")]
     WrongCloud {
         /// The requested URL.
         url: String,
@@ -127,6 +124,7 @@ const NEW_TOKEN: &str = "the token may have expired or been used; get a new one 
 /// Returns the remedy for a refusal with this status and text, which may contain one itself.
 fn refusal_remedy(status: u16, said: &str) -> &'static str {
     match status {
+        401 | 403 if said.contains("of another cloud") => OTHER_CLOUD,
         401 | 403 if !said.contains("get a new") => NEW_TOKEN,
         404 => "check that this is the port of the cloud's HTTPS server",
         _ => "",
@@ -149,9 +147,7 @@ impl EnrollError {
                 format!("cannot reach {url}: {}", with_causes(&**source))
             }
             Self::WrongCloud { url, why } => {
-                format!(
-                    "the cloud at {url} is another one than that of the token or of this node's CA: {why}"
-                )
+                format!("cannot join the cloud at {url}: {why}")
             }
             Self::OtherName { url, host, names } => {
                 format!("the certificate of the cloud at {url} is not for {host} but for {names}")

@@ -331,7 +331,7 @@ async fn whatever_a_hostile_cloud_sends_is_ignored_or_refused() {
     cloud
         .frame(5, Kind::Metrics, &b"\xff\x00 no JSON"[..])
         .await;
-    assert_eq!(cloud.whole(5).await, b"the request cannot be read");
+    assert_eq!(cloud.whole(5).await, b"malformed request");
     cloud.frame(5, Kind::Data, "late").await;
     cloud
         .send(&Message::Ping(Bytes::from_static(b"are you there")))

@@ -93,7 +93,7 @@ async fn talk(node: &Node, mapper: &mut Mapper) {
             mapper
                 .until(&result, |body| body["reason"]
                     .as_str()
-                    .is_some_and(|why| why.contains("cannot be read")))
+                    .is_some_and(|why| why.contains("cannot parse")))
                 .await["code"],
             400
         );

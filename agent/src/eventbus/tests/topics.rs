@@ -229,7 +229,7 @@ fn refusals() -> Vec<Step> {
     vec![
         // refused requests
         says(&on("twin/update"), "{"),
-        refused(400, "cannot be read"),
+        refused(400, "cannot parse"),
         says(&on("twin/update"), r#"{"event_id":"x"}"#),
         refused(400, "under \"twin\""),
         update(r#"{"pressure":{"actual":{"value":"1"}}}"#),
@@ -241,7 +241,7 @@ fn refusals() -> Vec<Step> {
         update(r#"{"temp":{"actual":{"value":"-1"}}}"#),
         refused(400, "at least 0"),
         update(r#"{"temp":{"actual":{"value":20}}}"#),
-        refused(400, "cannot be read"),
+        refused(400, "cannot parse"),
         update(r#"{"temp":{"actual":{"value":""}}}"#),
         refused(
             400,
@@ -282,7 +282,7 @@ fn refusals() -> Vec<Step> {
         says(&on("state/update"), r#"{"event_id":"x8","state":"tired"}"#),
         Refused(on("state/update/result"), 400, "is no state"),
         says(&format!("{NODE}/get"), "no json"),
-        Refused(format!("{NODE}/get/result"), 400, "cannot be read"),
+        Refused(format!("{NODE}/get/result"), 400, "cannot parse"),
     ]
 }
 

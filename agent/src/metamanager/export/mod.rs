@@ -22,10 +22,10 @@ use serde_json::Value;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExportError {
     /// An object of the store is damaged.
-    #[error("the store cannot be read")]
+    #[error("cannot read the database; `edge-agent db check` names the damaged objects")]
     Store(#[from] StoreError),
     /// The file cannot be created, flushed or renamed.
-    #[error("{path} cannot be written")]
+    #[error("cannot write {path}; check free space and permissions of its directory")]
     File {
         /// The path of the database.
         path: String,
@@ -33,7 +33,7 @@ pub(crate) enum ExportError {
         source: io::Error,
     },
     /// SQLite cannot write it.
-    #[error("{path} cannot be written")]
+    #[error("cannot write {path}; check free space and permissions of its directory")]
     Database {
         /// The path of the database.
         path: String,

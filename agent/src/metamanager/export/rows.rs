@@ -264,7 +264,7 @@ impl Rows {
     pub(super) fn push_device(&mut self, device: Option<DeviceRows>, key: &Key) {
         let Some(device) = device else {
             return self.skip(
-                "devices that cannot be read; the cloud sends them",
+                "unreadable devices; the cloud sends them",
                 key.name.as_str(),
             );
         };

@@ -173,7 +173,7 @@ async fn body(request: Request<ClientBody>) -> Result<Value, ApiError> {
         Ok(collected) => collected.to_bytes(),
         Err(error) => {
             return Err(ApiError::bad_request(&format!(
-                "the body could not be read: {error}"
+                "cannot read the body: {error}"
             )));
         }
     };

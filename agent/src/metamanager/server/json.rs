@@ -37,7 +37,7 @@ pub(super) fn with_stale_warning(mut answer: Response<Body>, away: Unavailable) 
 /// Parses an answer of the cloud.
 pub(super) fn parse_answer(answer: &[u8]) -> Result<Value, ApiError> {
     serde_json::from_slice(answer).map_err(|error| {
-        ApiError::bad_gateway(&format!("the cloud's answer cannot be read: {error}"))
+        ApiError::bad_gateway(&format!("cannot parse the cloud's answer: {error}"))
     })
 }
 

@@ -103,7 +103,7 @@ impl CollectionLister {
         let answer = self.cloud.execute(call).await?;
         let page = serde_json::from_slice(&answer).map_err(|error| {
             CallError::Refused(ApiError::bad_gateway(&format!(
-                "the cloud's list cannot be read: {error}"
+                "cannot parse the cloud's list: {error}"
             )))
         })?;
         Ok((page, answer.len()))

@@ -19,7 +19,7 @@ use crate::config::TlsFiles;
 pub enum TlsError {
     /// A file is missing, or has not the expected PEM content.
     #[error(
-        "{path} cannot be read; modules.metaManager.metaServer needs a certificate for its addresses, its key, and the CA of \
+        "cannot read {path}; modules.metaManager.metaServer needs a certificate for its addresses, its key, and the CA of \
          its clients (tlsCertFile, tlsPrivateKeyFile, tlsCaFile)"
     )]
     File {

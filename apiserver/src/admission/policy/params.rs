@@ -93,8 +93,7 @@ async fn select(
     namespace: &str,
     selector: &Value,
 ) -> Result<Vec<Value>, String> {
-    let selection =
-        Selection::of_labels(selector).ok_or("the selector of paramRef cannot be read")?;
+    let selection = Selection::of_labels(selector).ok_or("the selector of paramRef is invalid")?;
     let namespace = kind.namespaced.then(|| namespace.to_owned());
     let scope = Scope {
         resource: kind.resource().clone(),

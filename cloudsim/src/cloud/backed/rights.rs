@@ -74,7 +74,7 @@ impl fmt::Display for Right {
 #[derive(Debug, thiserror::Error)]
 pub enum RightsError {
     /// The embedded rules are invalid.
-    #[error("the rules of this program cannot be read; please report this")]
+    #[error("the built-in rules of this program are invalid; please report this")]
     Rules(#[from] serde_saphyr::Error),
     /// The review failed.
     #[error("cannot read the permissions of this cloud from the cluster (SelfSubjectAccessReview)")]

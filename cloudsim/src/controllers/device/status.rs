@@ -76,7 +76,7 @@ pub(super) enum Malformed {
         "{0} is not the resource of a device report; use device/<namespace>/<name>/twin/edge_updated or …/state/update"
     )]
     Path(String),
-    #[error("the report of {path} cannot be read: {source}")]
+    #[error("cannot parse the report of {path}: {source}")]
     Content {
         path: String,
         source: serde_json::Error,
@@ -302,7 +302,7 @@ mod tests {
                 json!({"twin": {"t": {"actual": {"value": 1}}}}),
                 "invalid type",
             ),
-            ("device/a/b/state/update", Value::Null, "cannot be read"),
+            ("device/a/b/state/update", Value::Null, "cannot parse"),
         ] {
             let error = read(&path.into(), &content).unwrap_err().to_string();
             assert!(error.contains(expected), "{path} {content}: {error}");

@@ -132,6 +132,6 @@ fn read(body: Upstream) -> NodeAnswer {
         }
         (Ok(response), _) => NodeAnswer::Service(response),
         (Err(_), Some(reason)) => NodeAnswer::Failed(reason.to_owned()),
-        (Err(error), None) => NodeAnswer::Failed(format!("its answer cannot be read: {error}")),
+        (Err(error), None) => NodeAnswer::Failed(format!("cannot parse its answer: {error}")),
     }
 }

@@ -37,7 +37,7 @@ pub struct NodeCertificates {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The store, or the cluster, failed.
-    #[error("the record of node certificates cannot be read or written")]
+    #[error("cannot access the record of node certificates in the store")]
     Store(#[source] RecordsError),
     /// It was changed by others at each attempt.
     #[error("too many conflicting changes of the node's certificate record; try again")]

@@ -90,7 +90,9 @@ fn read_file(path: &Path, name: &str, node: &str) -> Result<Pod, String> {
         Ok(size) if size as u64 > MAX_BYTES => Err(format!("it has more than {MAX_BYTES} bytes")),
         Ok(_) => manifest::pod(&text, name, node, jiff::Timestamp::now())
             .map_err(|error| error.to_string()),
-        Err(error) => Err(format!("it cannot be read: {error}")),
+        Err(error) => Err(format!(
+            "cannot read it: {error}; write a UTF-8 file that the agent may read"
+        )),
     }
 }
 

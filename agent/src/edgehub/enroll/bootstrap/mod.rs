@@ -99,7 +99,7 @@ pub(super) async fn fetch_ca(
         .map_err(|error| wrong(error.to_string()))?;
     let shown = deferred
         .presented_certificates()
-        .ok_or_else(|| wrong("it showed no certificate".into()))?;
+        .ok_or_else(|| wrong("the server shows no certificate".into()))?;
     verifier(&ca)?
         .verify_server_cert(
             &shown.leaf,
@@ -141,7 +141,9 @@ fn verification_error(url: &str, host: &str, shown: &[u8], error: rustls::Error)
         },
         other => EnrollError::WrongCloud {
             url,
-            why: format!("its own certificate does not come from that CA ({other})"),
+            why: format!(
+                "the server's certificate was not issued by the CA of the token or of this node ({other})"
+            ),
         },
     }
 }

@@ -12,7 +12,7 @@ use super::token::Token;
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
-    #[error("{path} cannot be read; check modules.metaManager.metaServer.serviceAccountKeyFiles")]
+    #[error("cannot read {path}; check modules.metaManager.metaServer.serviceAccountKeyFiles")]
     File {
         /// The path of the file.
         path: PathBuf,

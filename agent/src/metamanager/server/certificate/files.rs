@@ -29,7 +29,7 @@ pub(super) fn load((cert, key): &(PathBuf, PathBuf)) -> Result<Option<Certificat
         return Ok(None);
     };
     let key = PrivateKeyDer::from_pem_slice(&key)
-        .map_err(|error| format!("its key cannot be read: {error}"))?;
+        .map_err(|error| format!("cannot read its key: {error}; delete certificate and key, and the agent creates new ones"))?;
     parse(&cert, key).map(Some)
 }
 
@@ -60,7 +60,7 @@ pub(super) fn parse(pem: &[u8], key: PrivateKeyDer<'static>) -> Result<Certifica
 }
 
 fn bytes(path: &Path) -> Result<Option<Vec<u8>>, String> {
-    let failed = |error: io::Error| format!("{} cannot be read: {error}", path.display());
+    let failed = |error: io::Error| format!("cannot read {}: {error}", path.display());
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

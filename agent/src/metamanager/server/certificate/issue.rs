@@ -45,7 +45,7 @@ pub(super) enum IssueError {
     #[error("cannot use the certificate from the cloud: {0}")]
     Unusable(String),
     /// The files cannot be written.
-    #[error("{path} or its key cannot be written; check owner and free space of the directory")]
+    #[error("cannot write {path} or its key; check owner and free space of the directory")]
     Files {
         /// The path of the file.
         path: PathBuf,

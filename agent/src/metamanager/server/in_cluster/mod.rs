@@ -44,7 +44,7 @@ pub enum InClusterCaError {
     #[error("cannot create this node's CA for the Service default/kubernetes")]
     Make(#[from] CertError),
     /// The files cannot be written.
-    #[error("{path} or its key cannot be written; check owner and free space of the directory")]
+    #[error("cannot write {path} or its key; check owner and free space of the directory")]
     Keep {
         /// The path of the certificate's file.
         path: PathBuf,
