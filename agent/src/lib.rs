@@ -26,6 +26,7 @@ mod output;
 mod program;
 mod reset;
 pub mod servicebus;
+mod short_connections;
 pub mod signals;
 mod status;
 mod systemd;

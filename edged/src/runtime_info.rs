@@ -80,9 +80,8 @@ pub async fn runtime_info(channel: Channel) -> Result<RuntimeInfo, RuntimeInfoEr
 async fn request_info(runtime: Runtime) -> Result<RuntimeInfo, RuntimeInfoError> {
     let version = runtime.version().await?;
     let status = runtime.verbose_status().await?;
-    let reported = runtime.cgroup_driver().await?;
+    let driver = runtime.cgroup_driver().await?;
     let config = status.info.get("config").map_or("", String::as_str);
-    let driver = reported.or_else(|| configured_driver(config));
     let cni = cni_directories(config);
     let conditions = status
         .status
@@ -107,25 +106,6 @@ async fn request_info(runtime: Runtime) -> Result<RuntimeInfo, RuntimeInfoError>
         pods: pods.collect(),
         images,
         cni,
-    })
-}
-
-/// Returns the cgroup driver from containerd's own configuration, which versions before 2.0 report only there.
-fn configured_driver(config: &str) -> Option<CgroupDriver> {
-    let config: serde_json::Value = serde_json::from_str(config).ok()?;
-    let containerd = config.get("containerd")?;
-    let default = containerd.get("defaultRuntimeName")?.as_str()?;
-    let by_systemd = containerd
-        .get("runtimes")?
-        .get(default)?
-        .pointer("/options/SystemdCgroup");
-    let by_systemd = by_systemd
-        .and_then(serde_json::Value::as_bool)
-        .unwrap_or(false);
-    Some(if by_systemd {
-        CgroupDriver::Systemd
-    } else {
-        CgroupDriver::Cgroupfs
     })
 }
 
@@ -160,27 +140,6 @@ mod tests {
         assert_eq!(two, Some(("/a".into(), vec!["/b".into(), "/c".into()])));
         for other in ["", "{}", r#"{"cni": {}}"#, r#"{"cni": []}"#] {
             assert_eq!(of(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn cgroup_driver_is_read_from_containerds_config() {
-        let of = |options: &str| {
-            configured_driver(&format!(
-                r#"{{"containerd": {{"defaultRuntimeName": "runc", "runtimes": {{"runc": {{"options": {options}}}}}}}}}"#
-            ))
-        };
-        assert_eq!(
-            of(r#"{"SystemdCgroup": true}"#),
-            Some(CgroupDriver::Systemd)
-        );
-        assert_eq!(
-            of(r#"{"SystemdCgroup": false}"#),
-            Some(CgroupDriver::Cgroupfs)
-        );
-        assert_eq!(of("null"), Some(CgroupDriver::Cgroupfs));
-        for other in ["", "{}", "[]", r#"{"containerd": {}}"#] {
-            assert_eq!(configured_driver(other), None, "{other}");
         }
     }
 }

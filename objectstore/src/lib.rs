@@ -32,8 +32,8 @@ pub use lock::{LockError, LockHolder, StoreLock};
 pub use log::LogLimits;
 pub use memory::MemoryStore;
 pub use sqlite::{
-    Health, Inspection, LostObject, Recovered, RepairHook, RepairReport, Seal, SealError,
-    SqliteOptions, SqliteStore,
+    Health, Inspection, LostObject, RESERVE_SUFFIX, Recovered, RepairHook, RepairReport, Seal,
+    SealError, SqliteOptions, SqliteStore,
 };
 pub use watch::Watch;
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::{inputs::Inputs, report::CheckResult};
+use crate::status::duration;
 
 /// A larger difference is reported: the cloud gives whole seconds.
 const TOLERANCE: Duration = Duration::from_secs(10);
@@ -34,8 +35,8 @@ fn judge(server: &str, date: SystemTime, local: SystemTime) -> CheckResult {
     }
     let direction = if local > date { "fast" } else { "slow" };
     let what = format!(
-        "the clock of this machine is {} s {direction}, compared with {server}",
-        skew.as_secs()
+        "the clock of this machine is {} {direction}, compared with {server}",
+        duration(skew.as_secs())
     );
     let cure = "set the clock and keep it exact: timedatectl set-ntp true; if the clock of the cloud is wrong, set that one";
     if skew > MAX_SKEW {

@@ -1,8 +1,12 @@
 //! Check `database`: the database is intact and can be written.
 
-use std::{fs::OpenOptions, io, path::Path};
+use std::{
+    fs::OpenOptions,
+    io,
+    path::{Path, PathBuf},
+};
 
-use objectstore::{Health, Inspection};
+use objectstore::{Health, Inspection, RESERVE_SUFFIX};
 use wire::text::{count, with_causes};
 
 use super::{
@@ -15,6 +19,8 @@ use crate::app;
 const STORAGE: &str = "storage ";
 /// What to do if the agent cannot store objects.
 const SPACE: &str = "free space on the file system of the database, or repair the disk; the agent then continues by itself";
+/// How the name of a damaged database continues after the name of the database.
+const DAMAGED: &str = ".damaged-";
 /// The most faults that are named.
 const MAX_NAMED: usize = 3;
 
@@ -48,7 +54,10 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
         let failed = failed.filter(|check| check.starts_with(STORAGE));
         parts.extend(failed.map(|check| CheckResult::bad(check, SPACE)));
     }
-    if inputs.agent().is_none() {
+    parts.extend(damaged_copies(&path));
+    if inputs.agent().is_some() {
+        parts.extend(used_reserve(&path));
+    } else {
         parts.push(judge_write(
             &path,
             OpenOptions::new().append(true).open(&path).map(drop),
@@ -89,6 +98,36 @@ fn judge(path: &Path, health: &Health) -> CheckResult {
     }
     let objects = count(health.objects, "object");
     CheckResult::Passed(format!("{place}: {objects}, {} KiB", health.bytes >> 10))
+}
+
+/// Returns the failure of a full disk: the store has used its reserve, and accepts only deletions until it has written it again.
+fn used_reserve(path: &Path) -> Option<CheckResult> {
+    let reserve = with_suffix(path, RESERVE_SUFFIX);
+    (!reserve.exists()).then(|| {
+        let what = format!(
+            "the disk of {} is full: the reserve for deletions is in use, and new objects are not stored",
+            path.display()
+        );
+        CheckResult::bad(what, SPACE)
+    })
+}
+
+/// Reports damaged databases that the agent has renamed.
+fn damaged_copies(path: &Path) -> Option<CheckResult> {
+    let begin = with_suffix(path, DAMAGED);
+    let begin = begin.file_name()?.to_str()?.to_owned();
+    let names = path.parent()?.read_dir().ok()?.flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let latest = names.filter(|name| name.starts_with(&begin)).max()?;
+    Some(CheckResult::Remark(format!(
+        "an earlier database was damaged and renamed to {latest}; check the disk (`dmesg`), and delete the file if you do not need it"
+    )))
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 fn judge_write(path: &Path, opened: io::Result<()>) -> CheckResult {
@@ -156,6 +195,17 @@ mod tests {
             }
         })
         .await;
+        let renamed = directory
+            .path()
+            .join("outrigger.db.damaged-20260131T120000.0Z");
+        let renamed = database.with_file_name(renamed.file_name().unwrap());
+        fs::write(&renamed, "").unwrap();
+        let found = damaged_copies(&database).unwrap();
+        assert!(found.texts().0.contains("damaged-20260131"), "{found:?}");
+        assert_eq!(used_reserve(&database), None);
+        fs::remove_file(with_suffix(&database, RESERVE_SUFFIX)).unwrap();
+        let full = used_reserve(&database).unwrap();
+        assert!(full.texts().0.contains("is full"), "{full:?}");
         fs::write(&database, "no database").unwrap();
         let found = check().await;
         assert!(matches!(found, CheckResult::Failed { .. }), "{found:?}");

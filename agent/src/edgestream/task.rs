@@ -13,10 +13,15 @@ use super::{
     dial::{self, DialError},
     tunnel::{self, TunnelEnd},
 };
-use crate::edgehub::{Cause, Redial};
+use crate::{
+    edgehub::{Cause, Redial},
+    short_connections::{Ended, ShortConnections},
+};
 
 /// How long the tunnel waits for the cloud to have the node. Longer, and something else is wrong: logs may help to find it.
 const NODE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The shortest wait while the cloud ends each tunnel soon: another agent of this name may open its own each time.
+const RIVAL_BACKOFF: Duration = Duration::from_secs(2);
 
 /// The task that [`super::new`] builds.
 #[derive(Debug)]
@@ -48,6 +53,7 @@ impl<A: RequestHandler> Task<A> {
         let mut redial = Redial::new(now());
         // whether the last end of the tunnel was logged as a warning
         let (mut faults, mut is_closed) = (Repeated::default(), false);
+        let mut connections = ShortConnections::default();
         loop {
             let begun = now();
             let dialled = tokio::select! {
@@ -57,7 +63,10 @@ impl<A: RequestHandler> Task<A> {
             };
             match dialled {
                 Ok((stream, window)) => {
-                    if faults.recover() || std::mem::take(&mut is_closed) {
+                    connections.establish(now());
+                    if connections.are_suspicious() {
+                        debug!(server = %self.config.server, "stream tunnel established");
+                    } else if faults.recover() || std::mem::take(&mut is_closed) {
                         info!(server = %self.config.server, "stream tunnel restored");
                     } else {
                         info!(server = %self.config.server, "stream tunnel established");
@@ -65,13 +74,19 @@ impl<A: RequestHandler> Task<A> {
                     let ended =
                         tunnel::run(stream, window, &self.config, &self.api, shutdown).await;
                     redial.record_end(begun, now(), true);
-                    match ended {
-                        TunnelEnd::Shutdown => return,
-                        TunnelEnd::Closed(why) => {
+                    let lasted = connections.end(now());
+                    match (ended, lasted) {
+                        (TunnelEnd::Shutdown, _) => return,
+                        (_, Ended::Again(None)) => {}
+                        (_, Ended::Again(Some(times))) => warn!(
+                            server = %self.config.server, times,
+                            "stream tunnel lost again, soon after it was established; another agent may have this node's name"
+                        ),
+                        (TunnelEnd::Closed(why), _) => {
                             warn!(reason = why, "stream tunnel closed by the cloud");
                             is_closed = true;
                         }
-                        TunnelEnd::Lost(error) => info!(%error, "stream tunnel closed"),
+                        (TunnelEnd::Lost(error), _) => info!(%error, "stream tunnel closed"),
                     }
                     redial.record_cause(Cause::Cloud);
                 }
@@ -80,10 +95,14 @@ impl<A: RequestHandler> Task<A> {
                     redial.record_cause(error.cause());
                 }
             }
+            let wait = match connections.are_suspicious() {
+                true => redial.wait(rand::random(), now()).max(RIVAL_BACKOFF),
+                false => redial.wait(rand::random(), now()),
+            };
             tokio::select! {
                 // cancel-safe: neither holds data
                 () = shutdown.cancelled() => return,
-                () = sleep(redial.wait(rand::random(), now())) => {}
+                () = sleep(wait) => {}
             }
         }
     }

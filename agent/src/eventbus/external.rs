@@ -25,10 +25,10 @@ use super::{
     handle::{Availability, BrokerQueue, BrokerQueueReceiver, MessageCounts, Publication},
     receipt::{Connections, Receipt},
     route::Routed,
-    short_connections::{Ended, ShortConnections},
     tls::Dialler,
     topics,
 };
+use crate::short_connections::{Ended, ShortConnections};
 
 /// The upper limit of the first wait after a connection was lost.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);

@@ -28,7 +28,6 @@ mod quickack;
 mod receipt;
 mod requests;
 mod route;
-mod short_connections;
 mod task;
 mod tls;
 mod topics;

@@ -27,6 +27,7 @@ pub(crate) use self::{
     report::{DeviceState, MapperState, PodState, StatusReport},
     server::serve,
     source::{Modules, StatusSource},
+    text::duration,
 };
 use crate::{
     cli::Status,

@@ -10,7 +10,7 @@ const MAX_PODS: usize = 20;
 const MAX_DEVICES: usize = 10;
 const MAX_ERRORS: usize = 5;
 /// The most letters of an error.
-const MAX_LETTERS: usize = 200;
+const MAX_LETTERS: usize = 400;
 
 impl fmt::Display for StatusReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,7 +39,7 @@ impl StatusReport {
         let cloud = &self.cloud;
         let state = match (cloud.connected, cloud.connections) {
             (true, _) => "connected",
-            (false, 0) => "not connected since the start",
+            (false, 0) => "not connected yet",
             (false, _) => "connection lost",
         };
         writeln!(
@@ -182,7 +182,7 @@ fn messages(count: u64) -> String {
 }
 
 /// Returns a duration as kubectl prints ages.
-fn duration(seconds: u64) -> String {
+pub(crate) fn duration(seconds: u64) -> String {
     match seconds {
         0..=119 => format!("{seconds} s"),
         120..=7199 => format!("{} min", seconds / 60),

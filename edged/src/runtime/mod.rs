@@ -3,6 +3,7 @@
 
 mod call_error;
 mod cni_cache;
+mod driver;
 mod in_flight;
 mod lost_tasks;
 mod maintenance;
@@ -30,7 +31,7 @@ use wire::{
 };
 
 pub use self::call_error::CallError;
-use self::{in_flight::InFlightCalls, metered::MeteredChannel};
+use self::{driver::configured_driver, in_flight::InFlightCalls, metered::MeteredChannel};
 use super::{
     fields::RuntimeFeature,
     metrics::Operations,
@@ -212,7 +213,8 @@ impl Runtime {
         .await
     }
 
-    /// Returns the cgroup driver, or `None` if the runtime does not report it, as older ones.
+    /// Returns the cgroup driver: the reported one, or that of the runtime's own configuration, which containerd 1.x shows in its status.
+    /// `None` if both are unknown.
     pub(crate) async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>> {
         let request = cri::RuntimeConfigRequest {};
         let response = with_timeout(
@@ -226,7 +228,11 @@ impl Runtime {
                 cri::CgroupDriver::Systemd => CgroupDriver::Systemd,
                 cri::CgroupDriver::Cgroupfs => CgroupDriver::Cgroupfs,
             })),
-            Err(error) if error.is_unimplemented() => Ok(None),
+            Err(error) if error.is_unimplemented() => {
+                let status = self.verbose_status().await?;
+                let config = status.info.get("config").map(String::as_str);
+                Ok(config.and_then(configured_driver))
+            }
             Err(error) => Err(error),
         }
     }

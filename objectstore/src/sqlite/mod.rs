@@ -44,6 +44,7 @@ pub use self::{
     amend::{LostObject, RepairHook},
     inspect::{Health, Inspection},
     repair::RepairReport,
+    reserve::SUFFIX as RESERVE_SUFFIX,
     seal::{Seal, SealError},
 };
 use self::{

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use crate::{Event, EventKind};
 
 /// The suffix of the file.
-pub(super) const SUFFIX: &str = ".reserve";
+pub const SUFFIX: &str = ".reserve";
 /// The extension of the file while it is written.
 const UNFINISHED: &str = "reserving";
 /// How long to wait before the file is written again.

@@ -96,7 +96,10 @@ fn validity(path: &Path, certificate: &[u8], now: SystemTime, what: &str) -> Che
         );
     }
     match end.duration_since(now) {
-        Err(_) => CheckResult::bad(format!("{what} expired on {}", date(end)), REJOIN),
+        Err(_) => CheckResult::bad(
+            format!("{what} expired on {}", date(end)),
+            format!("if the check clock fails, set the clock of this machine; otherwise {REJOIN}"),
+        ),
         Ok(rest) if rest <= WARN_BEFORE => CheckResult::warning(
             format!(
                 "{what} expires on {}, in {} h",

@@ -1,7 +1,7 @@
 //! The steps of a node: registered, connected, one agent, heartbeat, Ready, open for pods. Pure.
 
 use cloudsim::{CountedSessions, sessions::NodeSession};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Node, NodeCondition},
@@ -20,6 +20,9 @@ const CHECK: &str = "run `edge-agent check` on the node: it names what keeps it 
 const START: &str = "run `edge-agent check` on the node; one of `cloudsim up --nodes` or `hollow` returns when that program is started again";
 /// How the name of the simulated runtime begins.
 const SIMULATED: &str = "outrigger-sim";
+
+/// A larger difference between the clocks of a node and this machine is reported.
+const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 
 /// What is known of a node.
 #[derive(Debug, Default)]
@@ -128,6 +131,17 @@ impl NodeFacts {
         )
     }
 
+    /// Describes a clock of the node that is fast: its heartbeat has the time of the node.
+    fn clock_error(&self, now: Timestamp) -> Option<String> {
+        let spec = self.lease.as_ref()?.spec.as_ref()?;
+        let renewed = spec.renew_time.as_ref()?.0;
+        let is_fast = renewed.duration_since(now) >= CLOCK_TOLERANCE;
+        is_fast.then(|| {
+            let fast = age(now, renewed);
+            format!("the clock of the node is {fast} fast, compared with this machine")
+        })
+    }
+
     /// Checks that no second agent has the node's name.
     fn only_agent(&self, now: Timestamp) -> Finding {
         let Some(session) = &self.session else {
@@ -151,7 +165,12 @@ impl NodeFacts {
     pub(super) fn ready(&self, now: Timestamp) -> Finding {
         let heartbeat = self.heartbeat(now);
         match self.condition("Ready") {
-            Some(ready) if ready.status == "True" => Ok(heartbeat),
+            Some(ready) if ready.status == "True" => match self.clock_error(now) {
+                None => Ok(heartbeat),
+                Some(error) => {
+                    missing(error, "set the clock of the node: timedatectl set-ntp true")
+                }
+            },
             Some(ready) => missing(
                 format!(
                     "Ready is {}: {} ({})",

@@ -127,6 +127,13 @@ fn first_missing_step_of_a_node_is_found() {
         }),
         ..node()
     };
+    let fast = NodeFacts {
+        lease: Some(
+            serde_json::from_value(json!({"spec": {"renewTime": "2025-06-01T14:00:05.000000Z"}}))
+                .unwrap(),
+        ),
+        ..node()
+    };
     let ready = |status: &str, message: &str| {
         let conditions =
             json!([{"type": "Ready", "status": status, "reason": "R", "message": message}]);
@@ -146,6 +153,7 @@ fn first_missing_step_of_a_node_is_found() {
             "this cloud has a fault for it: link: cut",
         ),
         (two, Some("agent"), "192.0.2.9:4712"),
+        (fast, Some("ready"), "clock of the node is 2h fast"),
         (
             ready("False", "runtime is down"),
             Some("ready"),

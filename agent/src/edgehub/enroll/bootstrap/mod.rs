@@ -137,7 +137,7 @@ fn verification_error(url: &str, host: &str, shown: &[u8], error: rustls::Error)
             why @ (Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. }),
         ) => EnrollError::WrongTime {
             url,
-            why: why.to_string(),
+            why: validity_error(&why),
         },
         other => EnrollError::WrongCloud {
             url,
@@ -145,6 +145,22 @@ fn verification_error(url: &str, host: &str, shown: &[u8], error: rustls::Error)
                 "the server's certificate was not issued by the CA of the token or of this node ({other})"
             ),
         },
+    }
+}
+
+/// Describes a certificate outside of its validity period.
+fn validity_error(why: &rustls::CertificateError) -> String {
+    use rustls::CertificateError::{Expired, ExpiredContext, NotValidYetContext};
+    let date = |time: &UnixTime| {
+        let time = i64::try_from(time.as_secs()).ok();
+        let time = time.and_then(|time| jiff::Timestamp::from_second(time).ok());
+        time.map_or_else(|| "?".to_owned(), |time| time.to_string())
+    };
+    match why {
+        ExpiredContext { not_after, .. } => format!("it expired at {}", date(not_after)),
+        NotValidYetContext { not_before, .. } => format!("it begins at {}", date(not_before)),
+        Expired => "it has expired".to_owned(),
+        _ => "it is not valid yet".to_owned(),
     }
 }
 

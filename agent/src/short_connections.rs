@@ -1,4 +1,4 @@
-//! Detects connections that the broker ends soon after it accepted them, as if another client has the same identifier. Pure.
+//! Detects connections that a server ends soon after it accepted them, as if another client has the same identifier. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const SUSPICIOUS: u32 = 3;
 
 /// The short connections in a row.
 #[derive(Debug, Default)]
-pub(super) struct ShortConnections {
+pub(crate) struct ShortConnections {
     /// When the connection was established.
     established: Option<Instant>,
     ended: u32,
@@ -20,7 +20,7 @@ pub(super) struct ShortConnections {
 
 /// The end of a connection, or a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     /// There was no connection.
     NotConnected,
     /// It lasted for a while.
@@ -33,17 +33,17 @@ pub(super) enum Ended {
 
 impl ShortConnections {
     /// Records a new connection.
-    pub(super) fn establish(&mut self, now: Instant) {
+    pub(crate) fn establish(&mut self, now: Instant) {
         self.established = Some(now);
     }
 
     /// Reports whether the last connections were all short.
-    pub(super) fn are_suspicious(&self) -> bool {
+    pub(crate) fn are_suspicious(&self) -> bool {
         self.ended >= SUSPICIOUS
     }
 
     /// Records the end of the connection, or a failed attempt.
-    pub(super) fn end(&mut self, now: Instant) -> Ended {
+    pub(crate) fn end(&mut self, now: Instant) -> Ended {
         let Some(established) = self.established.take() else {
             return Ended::NotConnected;
         };
