@@ -74,7 +74,7 @@ impl Redactor {
     }
 
     /// Returns a log without secrets.
-    pub(super) fn bytes(&self, log: &[u8]) -> Vec<u8> {
+    pub fn bytes(&self, log: &[u8]) -> Vec<u8> {
         self.text(&String::from_utf8_lossy(log)).into_bytes()
     }
 

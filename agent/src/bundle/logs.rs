@@ -10,7 +10,9 @@ use std::{
 
 use tokio::{io::AsyncReadExt, process::Command, time::timeout};
 
-use super::{archive::Archive, redact::Redactor, time::TimeRange};
+use record::redact::Redactor;
+
+use super::{archive::Archive, time::TimeRange};
 
 /// The most bytes of a log; the newest ones count.
 const MAX_BYTES: u64 = 16 << 20;

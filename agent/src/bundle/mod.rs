@@ -64,7 +64,7 @@ async fn write(bundle: &Bundle) -> anyhow::Result<CompleteArchive> {
         config.node.name,
         now.strftime("%Y%m%dT%H%M%SZ")
     );
-    let range = bundle.logs.range();
+    let range = TimeRange::from(&bundle.logs);
     let mut archive = Archive::create(Target::of(bundle.output.as_deref(), &name), &name, now)?;
     archive.fail("configuration", failed);
     Box::pin(parts::add_all(

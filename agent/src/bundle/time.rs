@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 
+use crate::cli::LogArgs;
+
 /// A range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeRange {
@@ -9,6 +11,15 @@ pub struct TimeRange {
     pub since: Timestamp,
     /// Its end; `None` for now.
     pub until: Option<Timestamp>,
+}
+
+impl From<&LogArgs> for TimeRange {
+    fn from(logs: &LogArgs) -> Self {
+        Self {
+            since: logs.since,
+            until: logs.until,
+        }
+    }
 }
 
 impl TimeRange {

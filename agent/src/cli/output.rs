@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::values;
-use crate::bundle::TimeRange;
 
 /// What a result is printed as for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -59,14 +58,4 @@ pub struct LogArgs {
     /// Another log file to include. Repeatable
     #[arg(long = "log-file", value_name = "FILE")]
     pub files: Vec<PathBuf>,
-}
-
-impl LogArgs {
-    /// Returns the time range of the logs.
-    pub fn range(&self) -> TimeRange {
-        TimeRange {
-            since: self.since,
-            until: self.until,
-        }
-    }
 }

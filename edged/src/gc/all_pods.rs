@@ -227,8 +227,8 @@ fn grace(annotations: &BTreeMap<String, String>) -> Duration {
         .min(DEFAULT_GRACE)
 }
 
-/// Removes pods' files and control groups. `ended` holds pods by uid; more may be found on disk, of which `only` selects some. Mounts are unmounted first, and
-/// nothing is removed through a mount. Blocks on the disk.
+/// Removes pods' files and control groups. `ended` holds pods by uid; more may be found on disk, of which `only` selects some. Mounts are
+/// unmounted first, and nothing is removed through a mount. Blocks on the disk.
 pub fn remove_pod_files(
     root: &Path,
     logs: &Path,

@@ -2,7 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use agent::bundle::{Archive, Target, add_log_files, mask_object, secret_values};
+use agent::bundle::{
+    Archive, Target, TimeRange, add_log_files, mask_object, secret_values,
+};
 use http::Request;
 use jiff::Timestamp;
 use kube::Client;
@@ -197,7 +199,7 @@ fn add_processes(
         let why = "no cloud in the background has a log file; name one with --log-file".to_owned();
         archive.fail("logs", Some(why));
     }
-    add_log_files(archive, &logs, options.logs.range(), redactor);
+    add_log_files(archive, &logs, TimeRange::from(&options.logs), redactor);
 }
 
 /// Returns the arguments of a process; empty if it has ended.
