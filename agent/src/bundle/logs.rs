@@ -8,9 +8,8 @@ use std::{
     time::Duration,
 };
 
-use tokio::{io::AsyncReadExt, process::Command, time::timeout};
-
 use record::redact::Redactor;
+use tokio::{io::AsyncReadExt, process::Command, time::timeout};
 
 use super::{archive::Archive, time::TimeRange};
 

@@ -2,9 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use agent::bundle::{
-    Archive, Target, TimeRange, add_log_files, mask_object, secret_values,
-};
+use agent::bundle::{Archive, Target, TimeRange, add_log_files, mask_object, secret_values};
 use http::Request;
 use jiff::Timestamp;
 use kube::Client;
