@@ -28,8 +28,15 @@ const DMI_SOCKET: &str = "dmi.sock";
 /// The file with the token that `keadm join` leaves beside the configuration.
 const BOOTSTRAP_FILE: &str = "bootstrap-edgecore.conf";
 
-/// Returns the paths of all files of an agent with this configuration, whether they exist or not, without those of pods.
-pub(super) fn all(config: &Config, path: &Path) -> Vec<PathBuf> {
+/// Returns the paths below `root` of all files of an agent with this configuration, whether they exist or not, without those of pods.
+/// A configuration may name files of the machine's own agent, which stay.
+pub(super) fn all(config: &Config, path: &Path, root: &Path) -> Vec<PathBuf> {
+    let mut all = named(config, path);
+    all.retain(|file| file == path || file.starts_with(root));
+    all
+}
+
+fn named(config: &Config, path: &Path) -> Vec<PathBuf> {
     let tls = &config.edge_hub.tls;
     let mut all = vec![path.to_owned(), tls.cert.clone(), tls.key.clone()];
     // a CA in another place belongs to the company, and others use it as well
@@ -93,8 +100,8 @@ fn beside(database: &Path) -> Vec<PathBuf> {
 }
 
 /// Removes the files, the configuration last; returns those that could not be removed, with the reasons.
-pub(super) fn remove(config: &Config, path: &Path) -> Vec<String> {
-    let all = all(config, path)
+pub(super) fn remove(config: &Config, path: &Path, root: &Path) -> Vec<String> {
+    let all = all(config, path, root)
         .into_iter()
         .filter(|one| one != path)
         .chain([path.to_owned()]);
@@ -109,7 +116,7 @@ pub(super) fn remove(config: &Config, path: &Path) -> Vec<String> {
 
 /// Removes empty folders up to `root`, which stays if it is the machine's own.
 pub(super) fn remove_empty_folders(config: &Config, path: &Path, root: &Path) {
-    let mut all = all(config, path);
+    let mut all = all(config, path, root);
     let folders = [
         config.edged.root_dir.clone(),
         config.edged.pod_logs_dir.clone(),
@@ -145,7 +152,7 @@ pub(super) fn next_steps(config: &Config, is_purge: bool) -> Vec<String> {
 }
 
 /// Returns what stays on purpose.
-pub(super) fn remaining_items(config: &Config) -> Vec<String> {
+pub(super) fn remaining_items(config: &Config, path: &Path, root: &Path) -> Vec<String> {
     let name = &config.node.name;
     let mut all = vec![
         format!("the Node {name} in the cloud"),
@@ -175,6 +182,11 @@ pub(super) fn remaining_items(config: &Config) -> Vec<String> {
         &config.edged.pod_logs_dir,
         "contains files of other programs",
     );
+    let others = named(config, path);
+    let others = others.iter().filter(|file| *file != path);
+    for file in others.filter(|file| !file.starts_with(root)) {
+        keep(file, "not below --root");
+    }
     if let Ok(program) = std::env::current_exe() {
         keep(&program, "this program");
     }

@@ -73,9 +73,9 @@ async fn reset_machine(
     out: &mut impl Write,
     terminal: Terminal,
 ) -> anyhow::Result<ExitCode> {
-    let path = reset.paths.config();
+    let (path, root) = (reset.paths.config(), reset.paths.in_root(""));
     let config = configuration(reset, &path, out)?;
-    if !is_here(&config, &path) {
+    if !is_here(&config, &path, &root) {
         writeln!(
             out,
             "Nothing to remove: neither {} nor {} exists.",
@@ -94,7 +94,7 @@ async fn reset_machine(
         "This removes node {} from this machine: it stops the node's pods and deletes",
         config.node.name
     )?;
-    for path in files::all(&config, &path)
+    for path in files::all(&config, &path, &root)
         .iter()
         .filter(|path| path.exists())
     {
@@ -129,19 +129,19 @@ async fn reset_machine(
     sign_off::run(&config, out, terminal).await?;
     writeln!(out, "Removing files …")?;
     let mut failed = addresses(&config);
-    failed.extend(files::remove(&config, &path));
+    failed.extend(files::remove(&config, &path, &root));
     if let Some(lock) = lock
         && let Err(error) = lock.remove()
     {
         failed.push(format!("the lock of the database: {error}"));
     }
-    files::remove_empty_folders(&config, &path, &reset.paths.in_root(""));
+    files::remove_empty_folders(&config, &path, &root);
     if reset.paths.is_system_wide() && failed.is_empty() {
         failed.extend(systemd::remove_kept_files());
     }
     report_failed(&failed, out)?;
     for (title, items) in [
-        ("Kept", files::remaining_items(&config)),
+        ("Kept", files::remaining_items(&config, &path, &root)),
         ("Next steps", files::next_steps(&config, is_purge)),
     ] {
         writeln!(out, "{title}:")?;
@@ -218,8 +218,10 @@ fn configuration(reset: &Reset, path: &Path, out: &mut impl Write) -> anyhow::Re
 }
 
 /// Reports whether any file of an agent exists.
-fn is_here(config: &Config, path: &Path) -> bool {
-    files::all(config, path).iter().any(|path| path.exists())
+fn is_here(config: &Config, path: &Path, root: &Path) -> bool {
+    files::all(config, path, root)
+        .iter()
+        .any(|path| path.exists())
 }
 
 /// Checks that this machine has an agent, and that this program may remove it.

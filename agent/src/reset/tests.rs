@@ -267,3 +267,22 @@ fn reset_without_runtime_does_not_call_it() {
     fs::remove_file(directory.path().join("none.sock")).unwrap();
     assert_eq!(files(directory.path()), others, "{said}");
 }
+
+#[test]
+fn files_outside_of_the_root_stay() {
+    let (directory, machine) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = directory.path();
+    node(root);
+    let certificate = machine.path().join("server.crt");
+    fs::write(&certificate, "").unwrap();
+    let config = root.join("etc/kubeedge/config/edgecore.yaml");
+    let text = fs::read_to_string(&config).unwrap();
+    let path = serde_json::json!(certificate);
+    let text = config::fill(&text, "modules.edgeHub.tlsCertFile", &path).unwrap();
+    fs::write(&config, text).unwrap();
+    let (code, said) = run_reset(&reset(root, "--force --without-runtime"), "");
+    assert!(code.is_ok() && certificate.exists(), "{said}");
+    let kept = format!("{} (not below --root)", certificate.display());
+    assert!(said.contains(&kept), "{said}");
+    assert!(!config.exists());
+}
