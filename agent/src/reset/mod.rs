@@ -116,7 +116,8 @@ async fn reset_machine(
         true => None,
         false => Some(own_pods(&config, edgecore.as_deref(), out).await?),
     };
-    let left = pods(reset, &config, own.as_ref(), out, terminal).await?;
+    let only = (own.as_ref(), edgecore.is_some());
+    let left = pods(reset, &config, only, out, terminal).await?;
     writeln!(out, "Stopped pods: {}.", format_list(&left.pods))?;
     if !left.failed.is_empty() {
         report_failed(&left.failed, out)?;
@@ -420,11 +421,11 @@ fn describe_progress(progress: EndProgress) -> Option<String> {
     })
 }
 
-/// Ends the pods, all or these, and removes their files.
+/// Ends the pods, all or these, and removes their files; beside EdgeCore, no others.
 async fn pods(
     reset: &Reset,
     config: &Config,
-    only: Option<&BTreeSet<String>>,
+    (only, is_beside_edgecore): (Option<&BTreeSet<String>>, bool),
     out: &mut impl Write,
     terminal: Terminal,
 ) -> anyhow::Result<edged::RemovedPods> {
@@ -448,7 +449,7 @@ async fn pods(
         config.edged.pod_logs_dir.clone(),
     );
     let groups = config.edged.groups.clone();
-    let only = only.cloned();
+    let only = only.cloned().filter(|_| is_beside_edgecore);
     let clearing = componentbase::spawn_blocking(move || {
         edged::remove_pod_files(&root, &logs, groups, channel, (ended, only))
     });
