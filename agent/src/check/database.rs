@@ -171,8 +171,11 @@ mod tests {
         };
         assert!(matches!(check().await, CheckResult::Remark(_)));
         fs::create_dir_all(database.parent().unwrap()).unwrap();
-        let store = SqliteStore::open_with(&database, SqliteOptions::default());
-        let store = store.await.unwrap();
+        let options = SqliteOptions {
+            reserve: 4096,
+            ..SqliteOptions::default()
+        };
+        let store = SqliteStore::open_with(&database, options).await.unwrap();
         store.check().await.unwrap();
         let running = StoreLock::take(&database).unwrap();
         let found = check().await;
@@ -195,11 +198,8 @@ mod tests {
             }
         })
         .await;
-        let renamed = directory
-            .path()
-            .join("outrigger.db.damaged-20260131T120000.0Z");
-        let renamed = database.with_file_name(renamed.file_name().unwrap());
-        fs::write(&renamed, "").unwrap();
+        let renamed = with_suffix(&database, ".damaged-20260131T120000.0Z");
+        fs::write(renamed, "").unwrap();
         let found = damaged_copies(&database).unwrap();
         assert!(found.texts().0.contains("damaged-20260131"), "{found:?}");
         assert_eq!(used_reserve(&database), None);
