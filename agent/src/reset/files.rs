@@ -31,12 +31,12 @@ const BOOTSTRAP_FILE: &str = "bootstrap-edgecore.conf";
 /// Returns the paths below `root` of all files of an agent with this configuration, whether they exist or not, without those of pods.
 /// A configuration may name files of the machine's own agent, which stay.
 pub(super) fn all(config: &Config, path: &Path, root: &Path) -> Vec<PathBuf> {
-    let mut all = named(config, path);
+    let mut all = configured_files(config, path);
     all.retain(|file| file == path || file.starts_with(root));
     all
 }
 
-fn named(config: &Config, path: &Path) -> Vec<PathBuf> {
+fn configured_files(config: &Config, path: &Path) -> Vec<PathBuf> {
     let tls = &config.edge_hub.tls;
     let mut all = vec![path.to_owned(), tls.cert.clone(), tls.key.clone()];
     // a CA in another place belongs to the company, and others use it as well
@@ -182,7 +182,7 @@ pub(super) fn remaining_items(config: &Config, path: &Path, root: &Path) -> Vec<
         &config.edged.pod_logs_dir,
         "contains files of other programs",
     );
-    let others = named(config, path);
+    let others = configured_files(config, path);
     let others = others.iter().filter(|file| *file != path);
     for file in others.filter(|file| !file.starts_with(root)) {
         keep(file, "not below --root");
