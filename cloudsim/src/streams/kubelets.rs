@@ -23,9 +23,8 @@ use wire::{
 
 use super::{
     ClientCa, ClusterTunnels, StreamService,
-    scrapers::{self, Scrapers},
+    scrapers::{Scrapers, token_and_subresource},
 };
-use crate::reviews::bearer_token;
 
 /// The header in which an API server names the path of the original request.
 const FORWARDED_URI: &str = "x-forwarded-uri";
@@ -73,12 +72,6 @@ impl Kubelets {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
-        let identity = request.extensions().get::<Identity>();
-        match identity {
-            Some(identity) => self.permit(identity)?,
-            // before anything is looked up for a client without a token
-            None => drop(bearer_token(request.headers()).map_err(scrapers::refusal_of)?),
-        }
         let path = request
             .uri()
             .path_and_query()
@@ -86,6 +79,18 @@ impl Kubelets {
         let (named, path) = match named_node(path) {
             Some((node, path)) => (Some(node.to_owned()), path.to_owned()),
             None => (None, path.to_owned()),
+        };
+        // before any node or pod is looked up
+        let scraped = match request.extensions().get::<Identity>() {
+            Some(identity) => {
+                self.permit(identity)?;
+                None
+            }
+            None => {
+                let page = path.split('?').next().unwrap_or_default();
+                let asked = (request.method(), page);
+                Some(token_and_subresource(request.headers(), asked)?)
+            }
         };
         let node = match named {
             Some(node) => node,
@@ -95,12 +100,8 @@ impl Kubelets {
                     .await?
             }
         };
-        if identity.is_none() {
-            let page = path.split('?').next().unwrap_or_default();
-            let scrapers = self
-                .scrapers
-                .permit(request.headers(), (request.method(), page), &node);
-            scrapers.await?;
+        if let Some((token, subresource)) = scraped {
+            self.scrapers.permit(token, subresource, &node).await?;
         }
         deliver(&self.tunnels, &node, path, request).await
     }

@@ -20,6 +20,16 @@ const ALLOWED_TIME: Duration = Duration::from_secs(60);
 /// The most permissions that are remembered; each node needs one for each client.
 const MAX_ALLOWED: usize = 8192;
 
+/// The pages for tokens, and the subresources of nodes that they need.
+const PAGES: [(&str, &str); 6] = [
+    ("/metrics", "metrics"),
+    ("/metrics/resource", "metrics"),
+    ("/metrics/cadvisor", "metrics"),
+    ("/metrics/probes", "metrics"),
+    ("/stats", "stats"),
+    ("/stats/summary", "stats"),
+];
+
 /// By digest of the token, node and subresource, when it was allowed.
 type Allowed = HashMap<(String, String, &'static str), Instant>;
 
@@ -36,18 +46,13 @@ impl Scrapers {
         Self { client, allowed }
     }
 
-    /// Checks whether the owner of the token may read this page of the node.
+    /// Checks whether the owner of the token may read pages of this subresource of the node.
     pub(super) async fn permit(
         &self,
-        headers: &HeaderMap,
-        (method, path): (&Method, &str),
+        token: &str,
+        subresource: &'static str,
         node: &str,
     ) -> Result<(), Refusal> {
-        let token = bearer_token(headers).map_err(refusal_of)?;
-        let Some(subresource) = subresource(method, path) else {
-            let why = "a token allows only to read metrics and statistics; use kubectl for logs and commands";
-            return Err((StatusCode::FORBIDDEN, why.to_owned()));
-        };
         let key = (sha256_hex(token.as_bytes()), node.to_owned(), subresource);
         let is_known = |at: &Instant| at.elapsed() < ALLOWED_TIME;
         if self.allowed.lock().get(&key).is_some_and(is_known) {
@@ -79,17 +84,23 @@ impl Scrapers {
     }
 }
 
-/// Returns the subresource of nodes that a request for a page needs; `None` if the page is none for tokens.
-fn subresource(method: &Method, path: &str) -> Option<&'static str> {
-    let pages = [("/metrics", "metrics"), ("/stats", "stats")];
-    let (_, subresource) = pages.into_iter().find(|(page, _)| {
-        let rest = path.strip_prefix(page);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })?;
-    (method == Method::GET).then_some(subresource)
+/// Returns the token of a request for a page, and the subresource of nodes that the page needs.
+pub(super) fn token_and_subresource<'a>(
+    headers: &'a HeaderMap,
+    (method, path): (&Method, &str),
+) -> Result<(&'a str, &'static str), Refusal> {
+    let token = bearer_token(headers).map_err(refusal_of)?;
+    let found = PAGES.into_iter().find(|(page, _)| *page == path);
+    match found.filter(|_| method == Method::GET) {
+        Some((_, subresource)) => Ok((token, subresource)),
+        None => {
+            let why = "a token allows only to read metrics and statistics; use kubectl for logs and commands";
+            Err((StatusCode::FORBIDDEN, why.to_owned()))
+        }
+    }
 }
 
-pub(super) fn refusal_of(error: ReviewError) -> Refusal {
+fn refusal_of(error: ReviewError) -> Refusal {
     let status = match error {
         ReviewError::NoToken | ReviewError::UnknownToken => StatusCode::UNAUTHORIZED,
         ReviewError::Api(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -103,17 +114,27 @@ mod tests {
 
     #[test]
     fn tokens_are_for_metrics_and_statistics() {
+        let mut headers = HeaderMap::new();
+        let of = |headers: &HeaderMap, method: &Method, path: &str| {
+            let found = token_and_subresource(headers, (method, path));
+            found
+                .map(|(_, subresource)| subresource)
+                .map_err(|(status, _)| status.as_u16())
+        };
+        assert_eq!(of(&headers, &Method::GET, "/metrics"), Err(401));
+        headers.insert("authorization", "Bearer a".parse().unwrap());
         for (method, path, expected) in [
-            (Method::GET, "/metrics", Some("metrics")),
-            (Method::GET, "/metrics/resource", Some("metrics")),
-            (Method::GET, "/stats/summary", Some("stats")),
-            (Method::POST, "/metrics", None),
-            (Method::GET, "/metricsx", None),
-            (Method::GET, "/pods", None),
-            (Method::GET, "/containerLogs/a/b/c", None),
-            (Method::GET, "/exec/a/b/c", None),
+            (Method::GET, "/metrics", Ok("metrics")),
+            (Method::GET, "/metrics/resource", Ok("metrics")),
+            (Method::GET, "/stats/summary", Ok("stats")),
+            (Method::POST, "/metrics", Err(403)),
+            (Method::GET, "/metricsx", Err(403)),
+            (Method::GET, "/metrics/../pods", Err(403)),
+            (Method::GET, "/pods", Err(403)),
+            (Method::GET, "/containerLogs/a/b/c", Err(403)),
+            (Method::GET, "/exec/a/b/c", Err(403)),
         ] {
-            assert_eq!(subresource(&method, path), expected, "{method} {path}");
+            assert_eq!(of(&headers, &method, path), expected, "{method} {path}");
         }
     }
 }
