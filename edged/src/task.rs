@@ -122,10 +122,9 @@ impl Task {
         shutdown: CancellationToken,
     ) -> impl Future<Output = Result<(), Error>> + use<> {
         let (pages, address) = (parts.pages(), self.config.server);
-        let (pods, runtime) = (parts.pods.clone(), parts.runtime.clone());
         self.api.send_replace(Some(Arc::new(api::Deps {
-            pods,
-            runtime,
+            client: self.config.client.clone(),
+            runtime: parts.runtime.clone(),
             pages: pages.clone(),
         })));
         async move {

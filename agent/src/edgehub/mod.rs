@@ -49,7 +49,7 @@ pub(crate) use self::{
 };
 pub use self::{
     dial::{DialError, Proxy, ProxyError},
-    enroll::EnrollError,
+    enroll::{EnrollError, fetch_ca},
     handle::{EdgeHub, Inbound},
     kind::Kind,
     preconnected::Preconnected,

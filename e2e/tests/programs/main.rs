@@ -4,6 +4,7 @@ mod backed;
 mod background;
 mod bad_input;
 mod by_hand;
+mod conformance;
 mod cri_suite;
 mod demo;
 mod devices;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::reflector::Store;
+use kube::{Api, Client};
 use kubeapi::Body;
 use tokio::{net::TcpStream, sync::watch};
 
@@ -61,8 +61,8 @@ impl From<Response<Body>> for KubeletResponse {
 
 /// What the API needs to answer requests.
 pub(super) struct Deps {
-    /// The pods of this node.
-    pub(super) pods: Store<Pod>,
+    /// The objects of this node. A cache of its own would be behind what the node has reported.
+    pub(super) client: Client,
     /// The container runtime.
     pub(super) runtime: Runtime,
     /// Pages that the node's own server serves too.
@@ -112,14 +112,13 @@ impl KubeletApi {
 
 impl Deps {
     /// Returns the pod that the path names.
-    fn pod(&self, path: &PodPath) -> Option<Arc<Pod>> {
-        let metadata = |pod: &Pod| {
-            let uid = path.uid.as_ref();
-            pod.metadata.namespace.as_deref() == Some(&path.namespace)
-                && pod.metadata.name.as_deref() == Some(&path.pod)
-                && uid.is_none_or(|uid| pod.metadata.uid.as_ref() == Some(uid))
-        };
-        self.pods.find(metadata)
+    async fn pod(&self, path: &PodPath) -> Option<Pod> {
+        let pods = Api::<Pod>::namespaced(self.client.clone(), &path.namespace);
+        // a pod that cannot be decoded does not run
+        let pod = pods.get_opt(&path.pod).await.ok()??;
+        let uid = path.uid.as_ref();
+        uid.is_none_or(|uid| pod.metadata.uid.as_ref() == Some(uid))
+            .then_some(pod)
     }
 }
 

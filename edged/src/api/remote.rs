@@ -113,6 +113,7 @@ pub(super) async fn attach(
         // a container keeps the terminal that it was created with, whatever the request says
         let tty = deps
             .pod(path)
+            .await
             .is_some_and(|pod| containers::has_tty(&pod, name));
         let Streams {
             stdin,
@@ -140,7 +141,7 @@ pub(super) async fn port_forward(
 ) -> KubeletResponse {
     upgrade(request, async {
         let port = ports(request)?;
-        let uid = uid(deps, path)?;
+        let uid = uid(deps, path).await?;
         let filter = cri::PodSandboxFilter {
             label_selector: [(names::POD_UID.to_owned(), uid)].into(),
             ..cri::PodSandboxFilter::default()
@@ -198,14 +199,17 @@ fn ports(request: &KubeletRequest) -> Result<Vec<i32>, HttpError> {
     }
 }
 
-fn uid(deps: &Deps, path: &PodPath) -> Result<String, HttpError> {
-    let uid = deps.pod(path).and_then(|pod| pod.metadata.uid.clone());
+async fn uid(deps: &Deps, path: &PodPath) -> Result<String, HttpError> {
+    let uid = deps
+        .pod(path)
+        .await
+        .and_then(|pod| pod.metadata.uid.clone());
     uid.ok_or_else(|| (StatusCode::NOT_FOUND, "pod does not exist".to_owned()))
 }
 
 /// Returns the runtime's id of the running instance of a container.
 async fn running_container(deps: &Deps, path: &PodPath, none: String) -> Result<String, HttpError> {
-    let uid = uid(deps, path)?;
+    let uid = uid(deps, path).await?;
     let labels = [
         (names::POD_UID.to_owned(), uid),
         (names::CONTAINER_NAME.to_owned(), path.container.clone()),

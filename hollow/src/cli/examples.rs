@@ -78,6 +78,14 @@ background. Only its owner can read it.
 Values of Secrets, ConfigMaps and environment variables, tokens, keys and passwords are replaced by ***. errors.txt names what \
 could not be read.";
 
+/// The notes of `cloudsim conformance --help`.
+pub(super) const CONFORMANCE_NOTES: &str = "\
+Exit code: 0 no case failed, 1 a case failed. Skipped cases do not count.
+Test a cloud that runs here:
+  cloudsim conformance --cloud 127.0.0.1
+Test an edge, which joins with the printed command:
+  cloudsim conformance --edge --address 192.0.2.10";
+
 /// The notes of `cloudsim selftest --help`.
 pub(super) const SELFTEST_NOTES: &str = "\
 Exit code: 0 passed, 1 failed.

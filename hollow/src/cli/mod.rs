@@ -16,6 +16,7 @@ pub use self::{
     access::Access,
     bundle::Bundle,
     cluster::ClusterArgs,
+    conformance::{CaseProfile, Conformance},
     db::{DbCommand, DbPlace},
     devices::DeviceCommand,
     faults::{Bad, FaultsCommand},
@@ -32,6 +33,7 @@ pub use self::{
 mod access;
 mod bundle;
 mod cluster;
+mod conformance;
 mod db;
 mod devices;
 mod examples;
@@ -48,7 +50,7 @@ mod tips;
 mod up;
 mod why;
 
-use self::examples::{BUNDLE_NOTES, EXAMPLES, SELFTEST_NOTES};
+use self::examples::{BUNDLE_NOTES, CONFORMANCE_NOTES, EXAMPLES, SELFTEST_NOTES};
 
 /// The most nodes of one process, and of one replica of CloudHub.
 const MAX_NODES: usize = 500;
@@ -301,6 +303,9 @@ pub enum Command {
     /// Test a cloud in cluster mode with a node, a pod and a device
     #[command(alias = "self-test", after_help = SELFTEST_NOTES)]
     Selftest(Selftest),
+    /// Test whether a cloud or an edge speaks KubeEdge's protocol
+    #[command(after_help = CONFORMANCE_NOTES)]
+    Conformance(Conformance),
     /// Print the RBAC manifests for cluster mode
     #[command(aliases = ["role", "rbac"])]
     Roles {

@@ -4,6 +4,7 @@ mod bundle;
 mod choice;
 mod clouds;
 mod cluster;
+mod conformance;
 mod connect;
 mod db;
 mod demo;
@@ -190,6 +191,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         } => return demo::run(once, manifests.as_deref(), kubeconfig.as_deref()).await,
         Command::Hollow(options) => hollow::run(options).await,
         Command::Selftest(options) => return selftest::run(options).await,
+        Command::Conformance(options) => return conformance::run(options).await,
         Command::Roles { install_crds } => roles::run(install_crds),
         Command::Completion { .. } | Command::Version => Ok(()),
     };

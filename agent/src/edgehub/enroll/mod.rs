@@ -13,6 +13,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use record::Recorder;
 use rustls::ClientConfig;
 use tracing::{info, warn};
 use wire::{
@@ -23,7 +24,7 @@ use wire::{
 pub(crate) use self::bootstrap::ServerAnswer;
 use self::{bootstrap::Credential, files::Credentials};
 pub(super) use self::{bootstrap::verifier, renewal::Renewal};
-use super::Config;
+use super::{Config, Proxy};
 use crate::{config::HostPort, tls::CertificateFault};
 
 /// Why there is no identity.
@@ -282,7 +283,7 @@ pub(crate) async fn probe(config: &Config) -> Result<(NodeStatus, Vec<u8>), Enro
     let token = Token::parse(text.expose()).map_err(EnrollError::Token)?;
     let mut last = EnrollError::Url(String::new());
     for server in &config.http_servers {
-        match bootstrap::fetch_ca(config, server, &token).await {
+        match bootstrap::fetch_ca(config.into(), server, &token).await {
             Ok(ca) => {
                 let proof = Credential::Token {
                     ca: &ca,
@@ -319,6 +320,19 @@ pub(crate) async fn must_rejoin(config: &Config) -> Result<bool, EnrollError> {
         }
     }
     Err(last)
+}
+
+/// Fetches the CA certificate (DER) of the cloud that `token` belongs to, from its HTTPS server.
+///
+/// # Errors
+/// The server does not answer, or it is not the cloud of the token.
+pub async fn fetch_ca(server: &HostPort, token: &Token) -> Result<Vec<u8>, EnrollError> {
+    let client = bootstrap::Client {
+        node: "",
+        proxy: &Proxy::default(),
+        recorder: &Recorder::default(),
+    };
+    bootstrap::fetch_ca(client, server, token).await
 }
 
 /// Asks one of the cloud's HTTPS servers for its time, and checks whether its certificate is one of the cloud's CA (DER).
@@ -481,7 +495,7 @@ async fn request_from(
 ) -> Result<(Vec<u8>, Vec<u8>), EnrollError> {
     match how {
         AuthMethod::Token(token) => {
-            let ca = bootstrap::fetch_ca(config, server, token).await?;
+            let ca = bootstrap::fetch_ca(config.into(), server, token).await?;
             let proof = Credential::Token { ca: &ca, token };
             let cert = bootstrap::fetch_certificate(config, server, &proof, csr.der()).await?;
             Ok((ca, cert))

@@ -45,7 +45,7 @@ pub(super) async fn answer(deps: &Deps, path: &PodPath, query: &str) -> Response
         container,
         ..
     } = path;
-    let Some(pod) = deps.pod(path) else {
+    let Some(pod) = deps.pod(path).await else {
         return text(
             StatusCode::NOT_FOUND,
             format!("pod {name:?} does not exist\n"),

@@ -12,7 +12,7 @@ use http::response;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::Request;
 use hyper_util::rt::TokioIo;
-use record::Transport;
+use record::{Recorder, Transport};
 use rustls::{
     ClientConfig, RootCertStore,
     client::{WebPkiServerVerifier, danger::ServerCertVerifier},
@@ -32,7 +32,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use super::{EnrollError, NodeStatus};
 use crate::{
     config::HostPort,
-    edgehub::{Config, dial::tcp},
+    edgehub::{Config, Proxy, dial::tcp},
     tls::CertificateFault,
 };
 
@@ -47,21 +47,40 @@ const MAX_REFUSAL_BYTES: usize = 512;
 /// How long a request may take; the value of EdgeCore's client.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// What a request needs to know of the node that sends it.
+#[derive(Clone, Copy)]
+pub(super) struct Client<'a> {
+    /// The node's name, for recordings.
+    pub(super) node: &'a str,
+    pub(super) proxy: &'a Proxy,
+    pub(super) recorder: &'a Recorder,
+}
+
+impl<'a> From<&'a Config> for Client<'a> {
+    fn from(config: &'a Config) -> Self {
+        Self {
+            node: &config.node_name,
+            proxy: &config.proxy,
+            recorder: &config.recorder,
+        }
+    }
+}
+
 /// The URL of a request and its server.
 struct Endpoint<'a> {
-    config: &'a Config,
+    client: Client<'a>,
     server: &'a HostPort,
     url: String,
     host: ServerName<'static>,
 }
 
 impl<'a> Endpoint<'a> {
-    fn new(config: &'a Config, server: &'a HostPort, path: &str) -> Result<Self, EnrollError> {
+    fn new(client: Client<'a>, server: &'a HostPort, path: &str) -> Result<Self, EnrollError> {
         let url = format!("https://{server}{path}");
         let host =
             ServerName::try_from(server.host.clone()).map_err(|_| EnrollError::Url(url.clone()))?;
         Ok(Self {
-            config,
+            client,
             server,
             url,
             host,
@@ -83,11 +102,11 @@ impl<'a> Endpoint<'a> {
 /// Fetches the cloud's CA certificate, DER. The connection sends nothing secret and trusts nothing: the CA is verified
 /// afterwards against the token's hash, and the server's certificate against that CA.
 pub(super) async fn fetch_ca(
-    config: &Config,
+    client: Client<'_>,
     server: &HostPort,
     token: &Token,
 ) -> Result<Vec<u8>, EnrollError> {
-    let target = Endpoint::new(config, server, CA_PATH)?;
+    let target = Endpoint::new(client, server, CA_PATH)?;
     let (tls, deferred) = deferred::client_config();
     let ca = exchange(&target, tls, Request::get(CA_PATH), Bytes::new()).await?;
     let wrong = |why: String| EnrollError::WrongCloud {
@@ -198,7 +217,7 @@ pub(super) async fn query_node(
     proof: &Credential<'_>,
 ) -> Result<NodeStatus, EnrollError> {
     let path = format!("{NODE_PATH}{}", config.node_name);
-    let target = Endpoint::new(config, server, &path)?;
+    let target = Endpoint::new(config.into(), server, &path)?;
     let (tls, request) = proof.authenticate(Request::get(&path))?;
     match exchange(&target, tls, request, Bytes::new()).await {
         Ok(said) if said == NODE_IS_CONNECTED.as_bytes() => Ok(NodeStatus::Connected),
@@ -244,7 +263,7 @@ pub(super) async fn fetch_certificate(
     proof: &Credential<'_>,
     csr: &[u8],
 ) -> Result<Vec<u8>, EnrollError> {
-    let target = Endpoint::new(config, server, EDGE_CERT_PATH)?;
+    let target = Endpoint::new(config.into(), server, EDGE_CERT_PATH)?;
     let request = Request::get(EDGE_CERT_PATH).header(NODE_NAME_HEADER, &config.node_name);
     let (tls, request) = proof.authenticate(request)?;
     exchange(&target, tls, request, Bytes::copy_from_slice(csr)).await
@@ -280,7 +299,7 @@ async fn send(
     request: http::request::Builder,
     body: Bytes,
 ) -> Result<Vec<u8>, EnrollError> {
-    let tcp = tcp::connect(target.server, &target.config.proxy)
+    let tcp = tcp::connect(target.server, target.client.proxy)
         .await
         .map_err(|error| target.connection_error(error))?;
     let stream = TlsConnector::from(Arc::new(tls))
@@ -291,10 +310,10 @@ async fn send(
         .header(http::header::HOST, target.server.to_string())
         .body(Full::new(body.clone()))
         .map_err(|error| EnrollError::Url(error.to_string()))?;
-    let config = target.config;
-    let recorder = config.recorder.connect(
+    let client = target.client;
+    let recorder = client.recorder.connect(
         Transport::Enrolment,
-        &config.node_name,
+        client.node,
         &target.server.to_string(),
         Default::default(),
     );
@@ -332,7 +351,7 @@ pub(super) async fn request_time(
     server: &HostPort,
     ca: &[u8],
 ) -> Result<ServerAnswer, EnrollError> {
-    let target = Endpoint::new(config, server, CA_PATH)?;
+    let target = Endpoint::new(config.into(), server, CA_PATH)?;
     let (tls, deferred) = deferred::client_config();
     let tcp = tcp::connect(server, &config.proxy)
         .await

@@ -1,0 +1,169 @@
+//! Sessions with CloudHub.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use tokio::time::sleep;
+use tokio_tungstenite::tungstenite::{
+    self,
+    protocol::frame::{
+        Frame,
+        coding::{Data, OpCode},
+    },
+};
+use wire::{
+    Upstream,
+    enroll::{Ca, Csr, Usage},
+};
+
+use super::{
+    nodes::lease_query,
+    target::{DELIVERY_DEADLINE, Target, headers, pod_object},
+};
+use crate::{
+    Failure,
+    failure::{ensure, fail},
+    peer::{
+        identity::Identity,
+        now_ms,
+        session::{ANSWER_DEADLINE, Automatic, Session},
+    },
+};
+
+/// KubeEdge's keepalive interval, with a margin.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(40);
+/// A silent session may live so long: three intervals.
+const SILENCE_DEADLINE: Duration = Duration::from_secs(120);
+const EDGE: Automatic = Automatic {
+    keepalive: true,
+    acknowledge: true,
+};
+
+/// Checks that a session is refused, at the latest with its first answer.
+async fn expect_refusal(
+    session: Result<Session, Failure>,
+    who: &str,
+    name: &str,
+) -> Result<(), Failure> {
+    let Ok(mut session) = session else {
+        return Ok(());
+    };
+    match session.ask(lease_query(name)).await {
+        Ok(_) => fail!("{who} got a session"),
+        Err(_) => Ok(()),
+    }
+}
+
+pub(super) async fn certificate_required(target: Arc<Target>) -> Result<(), Failure> {
+    let name = target.node_name("nobody");
+    let session = target.dial(None, &headers(&name), EDGE).await;
+    expect_refusal(session, "a client without a certificate", &name).await
+}
+
+pub(super) async fn foreign_certificate(target: Arc<Target>) -> Result<(), Failure> {
+    let name = target.node_name("foreign");
+    let (ca, csr) = (Ca::generate(SystemTime::now())?, Csr::for_node(&name)?);
+    let certificate = ca.sign_edge(
+        csr.der(),
+        &[Usage::ClientAuth],
+        Duration::from_secs(86400),
+        SystemTime::now(),
+    )?;
+    let identity = Identity {
+        certificate,
+        key: csr.key_sec1_der(),
+    };
+    let session = target.connect(&name, &identity, EDGE).await;
+    expect_refusal(session, "a certificate of another CA", &name).await
+}
+
+pub(super) async fn other_name(target: Arc<Target>) -> Result<(), Failure> {
+    let victim = target.node("victim").await?;
+    let thief = target.enrol(&target.node_name("thief")).await?;
+    let session = target.connect(&victim.name, &thief, EDGE).await;
+    expect_refusal(session, "a node with the name of another one", &victim.name).await
+}
+
+pub(super) async fn keepalive(target: Arc<Target>) -> Result<(), Failure> {
+    let mut node = target.node("keepalive").await?;
+    sleep(KEEPALIVE_INTERVAL).await;
+    node.session.ask(lease_query(&node.name)).await?;
+    Ok(())
+}
+
+pub(super) async fn silence(target: Arc<Target>) -> Result<(), Failure> {
+    let name = target.node_name("silence");
+    let identity = target.enrol(&name).await?;
+    let automatic = Automatic {
+        keepalive: false,
+        acknowledge: true,
+    };
+    let mut session = target.connect(&name, &identity, automatic).await?;
+    session.wait_ended(SILENCE_DEADLINE).await
+}
+
+pub(super) async fn replacement(target: Arc<Target>) -> Result<(), Failure> {
+    let mut node = target.node("replaced").await?;
+    let mut second = target.connect(&node.name, &node.identity, EDGE).await?;
+    node.session.wait_ended(KEEPALIVE_INTERVAL).await?;
+    // KubeEdge may tear down the new session with the old one, and edges connect again
+    if second.ask(lease_query(&node.name)).await.is_err() {
+        second = target.connect(&node.name, &node.identity, EDGE).await?;
+    }
+    target
+        .create::<k8s_openapi::api::core::v1::Pod>(pod_object("replaced", &node.name))
+        .await?;
+    second
+        .expect("the pod, in the second session", DELIVERY_DEADLINE, |one| {
+            one.route.resource.as_str().ends_with("/pod/replaced")
+        })
+        .await?;
+    Ok(())
+}
+
+pub(super) async fn fragments(target: Arc<Target>) -> Result<(), Failure> {
+    let mut node = target.node("fragments").await?;
+    let message = lease_query(&node.name).into_message(now_ms());
+    let text = wire::json::encode(&message).into_bytes();
+    let (first, second) = text.split_at(text.len() / 2);
+    let frames = [
+        Frame::message(first.to_vec(), OpCode::Data(Data::Text), false),
+        Frame::message(second.to_vec(), OpCode::Data(Data::Continue), true),
+    ];
+    for frame in frames {
+        let frame = tungstenite::Message::Frame(frame);
+        node.session.send_frame(frame).await;
+    }
+    let id = message.header.msg_id;
+    node.session
+        .expect(
+            "the answer to a message in two frames",
+            ANSWER_DEADLINE,
+            |one| one.header.parent_msg_id == id,
+        )
+        .await?;
+    let message = lease_query(&node.name).into_message(now_ms());
+    let frame = tungstenite::Message::binary(wire::json::encode(&message).into_bytes());
+    node.session.send_frame(frame).await;
+    let id = message.header.msg_id;
+    node.session
+        .expect(
+            "the answer to a message in a binary frame",
+            ANSWER_DEADLINE,
+            |one| one.header.parent_msg_id == id,
+        )
+        .await?;
+    Ok(())
+}
+
+pub(super) async fn shutdown_message(target: Arc<Target>) -> Result<(), Failure> {
+    let mut node = target.node("empty").await?;
+    let mut message = Upstream::Shutdown.into_message(0);
+    message.header.msg_id.clear();
+    node.session.send(&message).await;
+    let answer = node.session.ask(lease_query(&node.name)).await?;
+    ensure!(!answer.content.is_null(), "the answer has no content");
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! The stream tunnel: logs through the cloud.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::header;
+use http_body_util::Empty;
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, api::LogParams};
+use serde_json::json;
+use wire::{
+    Upstream,
+    tunnel::{ADDRESS_HEADER, Connect, Frame, Kind, NODE_HEADER, PATH, PING},
+    websocket::{Message, Role},
+};
+
+use super::{
+    delivery::deliver,
+    target::{DELIVERY_DEADLINE, PlayedNode, Target},
+};
+use crate::{
+    Failure,
+    failure::{ensure, fail},
+    peer::{
+        https,
+        identity::{Identity, client_tls},
+        tunnel::Tunnel,
+    },
+};
+
+/// The example of RFC 6455; the kit needs no random key, as it talks to no proxy.
+const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+
+/// Opens the tunnel of a node.
+async fn dial(target: &Target, node: &str, identity: Option<&Identity>) -> Result<Tunnel, Failure> {
+    let Some(address) = &target.options.tunnel else {
+        return Err(Failure::Skipped(
+            "no address of the stream tunnel was given".to_owned(),
+        ));
+    };
+    let address = address.to_string();
+    let stream = https::connect(&address, client_tls(&target.ca, identity)?).await?;
+    let request = http::Request::get(PATH)
+        .header(header::HOST, &address)
+        .header(header::CONNECTION, "Upgrade")
+        .header(header::UPGRADE, "websocket")
+        .header(header::SEC_WEBSOCKET_VERSION, "13")
+        .header(header::SEC_WEBSOCKET_KEY, KEY)
+        .header(NODE_HEADER, node)
+        .header(ADDRESS_HEADER, "192.0.2.1")
+        .body(Empty::<Bytes>::new())?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(async move { connection.with_upgrades().await.ok() });
+    let answered = tokio::time::timeout(https::REQUEST_DEADLINE, sender.send_request(request));
+    let Ok(answer) = answered.await else {
+        fail!(
+            "no upgrade of the tunnel within {:?}",
+            https::REQUEST_DEADLINE
+        );
+    };
+    let answer = answer?;
+    ensure!(
+        answer.status() == http::StatusCode::SWITCHING_PROTOCOLS,
+        "the tunnel was refused: {}",
+        answer.status()
+    );
+    Ok(Tunnel::new(hyper::upgrade::on(answer).await?, Role::Client))
+}
+
+pub(super) async fn open(target: Arc<Target>) -> Result<(), Failure> {
+    let PlayedNode {
+        name,
+        identity,
+        session,
+    } = target.node("tunnel").await?;
+    let mut tunnel = dial(&target, &name, Some(&identity)).await?;
+    tunnel
+        .write(Message::Ping(Bytes::from_static(PING)))
+        .await?;
+    let pong = tunnel.expect(
+        "the answer to a ping",
+        DELIVERY_DEADLINE,
+        |message| match message {
+            Message::Pong(payload) => Some(payload.clone()),
+            _ => None,
+        },
+    );
+    ensure!(
+        pong.await? == PING,
+        "the answer to a ping has another payload"
+    );
+    drop(session);
+    Ok(())
+}
+
+pub(super) async fn certificate_required(target: Arc<Target>) -> Result<(), Failure> {
+    let name = target.node_name("no-tunnel");
+    match dial(&target, &name, None).await {
+        Err(skipped @ Failure::Skipped(_)) => Err(skipped),
+        Err(Failure::Failed(_)) => Ok(()),
+        Ok(mut tunnel) => {
+            // with TLS 1.3 the refusal comes after the handshake
+            match tunnel.write(Message::Ping(Bytes::from_static(PING))).await {
+                Ok(()) => fail!("a client without a certificate has a tunnel"),
+                Err(_) => Ok(()),
+            }
+        }
+    }
+}
+
+pub(super) async fn logs(target: Arc<Target>) -> Result<(), Failure> {
+    const TEXT: &str = "conformance: a line\n";
+    let mut node = target.node("logs").await?;
+    let mut tunnel = dial(&target, &node.name, Some(&node.identity)).await?;
+    // an API server looks where the node is, or where the cloud says that it is
+    let patch = json!({"status": {"addresses":
+        [{"type": "InternalIP", "address": "192.0.2.1"}, {"type": "Hostname", "address": node.name}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10350}}}});
+    let request = Upstream::node_patch(&node.name, patch.to_string());
+    node.session.ask(request).await?;
+    deliver(&target, &mut node, "logs").await?;
+    let pods: Api<Pod> = target.api();
+    let parameters = LogParams {
+        container: Some("main".to_owned()),
+        ..LogParams::default()
+    };
+    let answered = async {
+        let open = tunnel
+            .expect_frame("the request for logs", DELIVERY_DEADLINE, |frame| {
+                matches!(frame.kind, Kind::Logs | Kind::Exec)
+            })
+            .await?;
+        let request = Connect::decode(&open.data)?;
+        let path = format!("/containerLogs/{}/logs/main", target.namespace);
+        ensure!(
+            request.url.path == path,
+            "the request is for {} instead of {path}",
+            request.url.path
+        );
+        // a cloud may ask in the way of exec, to see the status of the answer
+        let head = match open.kind {
+            Kind::Exec => {
+                "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n"
+            }
+            _ => "",
+        };
+        let data = format!("{head}{TEXT}").into_bytes();
+        tunnel.send(&Frame::new(open.id, Kind::Data, data)).await?;
+        tunnel
+            .send(&Frame::new(open.id, Kind::RemoveConnect, Bytes::new()))
+            .await?;
+        // the tunnel stays open until the cloud has passed the bytes on
+        tunnel
+            .expect_frame("the end of the stream", Duration::from_secs(5), |frame| {
+                frame.kind == Kind::RemoveConnect
+            })
+            .await
+            .ok();
+        Ok(tunnel)
+    };
+    let read = async { Ok(pods.logs("logs", &parameters).await?) };
+    let (read, _tunnel) = futures::try_join!(read, answered)?;
+    ensure!(read == TEXT, "the log is {read:?} instead of {TEXT:?}");
+    Ok(())
+}

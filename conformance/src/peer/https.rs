@@ -1,0 +1,79 @@
+//! One HTTPS request of a client.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::Request;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::Failure;
+
+/// The largest answer, bytes.
+const MAX_ANSWER: usize = 1024 * 1024;
+/// How long one connection or request may take.
+pub(crate) const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Connects to `address` (`host:port`).
+pub(crate) async fn connect(
+    address: &str,
+    tls: ClientConfig,
+) -> Result<TlsStream<TcpStream>, Failure> {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(host.to_owned())?;
+    let connected = async {
+        let tcp = TcpStream::connect(address).await?;
+        TlsConnector::from(Arc::new(tls)).connect(name, tcp).await
+    };
+    match timeout(REQUEST_DEADLINE, connected).await {
+        Ok(stream) => Ok(stream?),
+        Err(_) => Err(Failure::Failed(format!(
+            "no connection to {address} within {REQUEST_DEADLINE:?}"
+        ))),
+    }
+}
+
+/// Sends one request to `address` and returns the status and the body.
+pub(crate) async fn request(
+    address: &str,
+    tls: ClientConfig,
+    request: http::request::Builder,
+    body: Vec<u8>,
+) -> Result<(u16, Bytes), Failure> {
+    let stream = connect(address, tls).await?;
+    let request: Request<Full<Bytes>> = request
+        .header(http::header::HOST, address)
+        .body(Full::new(Bytes::from(body)))?;
+    let answered = async {
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        let asked = async {
+            let answer = sender.send_request(request).await?;
+            let status = answer.status().as_u16();
+            let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
+            let body = body.map_err(|error| Failure::Failed(error.to_string()))?;
+            Ok((status, body.to_bytes()))
+        };
+        tokio::pin!(asked, connection);
+        tokio::select! {
+            biased;
+            answer = &mut asked => answer,
+            ended = &mut connection => match ended {
+                // the answer is then in the connection's buffers
+                Ok(()) => asked.await,
+                Err(error) => Err(error.into()),
+            },
+        }
+    };
+    match timeout(REQUEST_DEADLINE, answered).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Failure::Failed(format!(
+            "no answer of {address} within {REQUEST_DEADLINE:?}"
+        ))),
+    }
+}

@@ -1,0 +1,254 @@
+//! A session over WebSocket, of either end: a task owns the socket, and the test reads and writes messages.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use futures::{SinkExt, StreamExt};
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior, interval, timeout, timeout_at},
+};
+use tokio_tungstenite::{WebSocketStream, tungstenite};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use wire::{Message, Upstream, session::HEARTBEAT};
+
+use super::{MAX_MESSAGE, now_ms};
+use crate::{Failure, failure::fail};
+
+/// Messages that wait for the test; a full queue stops reading from the socket.
+const INBOX: usize = 256;
+/// Messages that the test has looked at and not taken. The oldest are dropped.
+const MAX_UNREAD: usize = 4096;
+/// How long an answer may take.
+pub(crate) const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
+
+/// What the task of a session does by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Automatic {
+    /// Send keepalive messages, as an edge does.
+    pub(crate) keepalive: bool,
+    /// Acknowledge messages that need it.
+    pub(crate) acknowledge: bool,
+}
+
+/// The resource whose messages are not acknowledged.
+type Held = Arc<Mutex<Option<String>>>;
+
+/// A session.
+pub(crate) struct Session {
+    outgoing: mpsc::Sender<tungstenite::Message>,
+    incoming: mpsc::Receiver<Message>,
+    unread: VecDeque<Message>,
+    held: Held,
+    ended: CancellationToken,
+    end: Arc<Mutex<String>>,
+    _stop: DropGuard,
+}
+
+impl Session {
+    /// Runs a session over an open socket.
+    pub(crate) fn start<S>(socket: WebSocketStream<S>, automatic: Automatic) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (outgoing, outbox) = mpsc::channel(INBOX);
+        let (inbox, incoming) = mpsc::channel(INBOX);
+        let held = Held::default();
+        let (ended, stop) = (CancellationToken::new(), CancellationToken::new());
+        let end = Arc::new(Mutex::new(String::new()));
+        let task = Task {
+            socket,
+            outbox,
+            inbox,
+            acknowledge: automatic.acknowledge,
+            held: held.clone(),
+        };
+        let (done, reason, cancelled) = (ended.clone(), end.clone(), stop.clone());
+        tokio::spawn(async move {
+            let why = tokio::select! {
+                biased;
+                () = cancelled.cancelled() => String::new(),
+                why = task.run(automatic.keepalive) => why,
+            };
+            *reason.lock() = why;
+            done.cancel();
+        });
+        Self {
+            outgoing,
+            incoming,
+            unread: VecDeque::new(),
+            held,
+            ended,
+            end,
+            _stop: stop.drop_guard(),
+        }
+    }
+
+    /// Returns a sender of frames to the peer.
+    pub(crate) fn sender(&self) -> mpsc::Sender<tungstenite::Message> {
+        self.outgoing.clone()
+    }
+
+    /// Returns the next message, or why there is none.
+    pub(crate) async fn next(&mut self) -> Result<Message, String> {
+        match self.incoming.recv().await {
+            Some(message) => Ok(message),
+            None => Err(self.end.lock().clone()),
+        }
+    }
+
+    /// Does not acknowledge messages of this resource from now on. All others are: a cloud waits for one before it sends the next.
+    pub(crate) fn hold(&self, resource: &str) {
+        *self.held.lock() = Some(resource.to_owned());
+    }
+
+    /// Sends any frame. A session that has ended drops it; the next read tells.
+    pub(crate) async fn send_frame(&self, frame: tungstenite::Message) {
+        self.outgoing.send(frame).await.ok();
+    }
+
+    /// Sends a message.
+    pub(crate) async fn send(&self, message: &Message) {
+        let text = wire::json::encode(message);
+        self.send_frame(tungstenite::Message::text(text)).await;
+    }
+
+    /// Waits for a message that `wanted` accepts; others are kept for later.
+    pub(crate) async fn expect(
+        &mut self,
+        what: &str,
+        within: Duration,
+        wanted: impl Fn(&Message) -> bool,
+    ) -> Result<Message, Failure> {
+        if let Some(place) = self.unread.iter().position(&wanted) {
+            if let Some(message) = self.unread.remove(place) {
+                return Ok(message);
+            }
+        }
+        let deadline = Instant::now() + within;
+        loop {
+            match timeout_at(deadline, self.incoming.recv()).await {
+                Err(_) => fail!("{what}: not within {within:?}"),
+                Ok(None) => fail!("{what}: the session ended before: {}", self.end.lock()),
+                Ok(Some(message)) if wanted(&message) => return Ok(message),
+                Ok(Some(message)) => {
+                    if self.unread.len() == MAX_UNREAD {
+                        self.unread.pop_front();
+                    }
+                    self.unread.push_back(message);
+                }
+            }
+        }
+    }
+
+    /// Waits for `during`, in which no message that `unwanted` accepts may arrive.
+    pub(crate) async fn expect_none(
+        &mut self,
+        what: &str,
+        during: Duration,
+        unwanted: impl Fn(&Message) -> bool,
+    ) -> Result<(), Failure> {
+        match self.expect(what, during, unwanted).await {
+            Ok(message) => fail!("{what}: {} arrived", message.route.summary()),
+            Err(_) if !self.ended.is_cancelled() => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Drops the messages that nobody has taken yet.
+    pub(crate) fn forget(&mut self) {
+        self.unread.clear();
+        while self.incoming.try_recv().is_ok() {}
+    }
+
+    /// Sends a request of an edge and waits for the answer.
+    pub(crate) async fn ask(&mut self, request: Upstream) -> Result<Message, Failure> {
+        let request = request.into_message(now_ms());
+        let what = format!("the answer to {}", request.route.summary());
+        self.send(&request).await;
+        let id = request.header.msg_id;
+        self.expect(&what, ANSWER_DEADLINE, |one| one.header.parent_msg_id == id)
+            .await
+    }
+
+    /// Waits until the peer ends the session.
+    pub(crate) async fn wait_ended(&mut self, within: Duration) -> Result<(), Failure> {
+        let deadline = Instant::now() + within;
+        // the queue must not fill up, or the end would never be read
+        while let Ok(Some(_)) = timeout_at(deadline, self.incoming.recv()).await {}
+        match timeout(Duration::from_secs(1), self.ended.cancelled()).await {
+            Ok(()) => Ok(()),
+            Err(_) => fail!("the session has not ended within {within:?}"),
+        }
+    }
+}
+
+struct Task<S> {
+    socket: WebSocketStream<S>,
+    outbox: mpsc::Receiver<tungstenite::Message>,
+    inbox: mpsc::Sender<Message>,
+    acknowledge: bool,
+    held: Held,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Task<S> {
+    /// Runs until the connection ends: why.
+    async fn run(mut self, keepalive: bool) -> String {
+        let mut tick = interval(HEARTBEAT);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let sent = tokio::select! {
+                frame = self.outbox.recv() => match frame {
+                    Some(frame) => self.socket.send(frame).await,
+                    None => return String::new(),
+                },
+                _ = tick.tick(), if keepalive => {
+                    let message = Upstream::keepalive().into_message(now_ms());
+                    self.socket.send(tungstenite::Message::text(wire::json::encode(&message))).await
+                }
+                frame = self.socket.next() => match frame {
+                    None => return "the connection was closed".to_owned(),
+                    Some(Err(error)) => return error.to_string(),
+                    Some(Ok(frame)) => match self.receive(frame).await {
+                        Ok(answered) => answered,
+                        Err(why) => return why,
+                    },
+                },
+            };
+            if let Err(error) = sent {
+                return error.to_string();
+            }
+        }
+    }
+
+    /// Takes a frame: the outcome of the acknowledgement, or why the session ends.
+    async fn receive(
+        &mut self,
+        frame: tungstenite::Message,
+    ) -> Result<Result<(), tungstenite::Error>, String> {
+        let bytes = match &frame {
+            tungstenite::Message::Text(text) => text.as_bytes(),
+            tungstenite::Message::Binary(bytes) => bytes,
+            tungstenite::Message::Close(frame) => {
+                return Err(frame.as_ref().map_or_else(
+                    || "the peer closed it".to_owned(),
+                    |frame| format!("the peer closed it: {}", frame.reason),
+                ));
+            }
+            _ => return Ok(Ok(())),
+        };
+        let message = wire::json::decode(bytes, MAX_MESSAGE).map_err(|error| error.to_string())?;
+        let is_held = self.held.lock().as_deref() == Some(message.route.resource.as_str());
+        let answer = if self.acknowledge && !is_held && wire::lane::needs_ack(&message) {
+            let text = wire::json::encode(&message.acknowledgement(now_ms()));
+            self.socket.send(tungstenite::Message::text(text)).await
+        } else {
+            Ok(())
+        };
+        if self.inbox.send(message).await.is_err() {
+            return Err("the test has ended".to_owned());
+        }
+        Ok(answer)
+    }
+}
