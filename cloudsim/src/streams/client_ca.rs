@@ -42,7 +42,9 @@ pub enum ClientCa {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientCaError {
     /// The file cannot be read.
-    #[error("cannot read the certificate of --stream-client-ca {path}; name a PEM file that this user may read")]
+    #[error(
+        "cannot read the certificate of --stream-client-ca {path}; name a PEM file that this user may read"
+    )]
     File {
         /// The path of the file.
         path: PathBuf,

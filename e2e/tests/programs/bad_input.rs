@@ -33,7 +33,10 @@ fn tokens_that_do_not_fit_end_the_agent_with_the_cause() -> anyhow::Result<()> {
                 "use the token of this cloud",
             ],
         ),
-        (&forged, vec!["refused: 401", "the token is of another cloud"]),
+        (
+            &forged,
+            vec!["refused: 401", "the token is of another cloud"],
+        ),
         (&expired_token(&cloud)?, vec!["refused: 401", "expired"]),
     ];
     for (token, words) in cases {

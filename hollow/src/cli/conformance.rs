@@ -5,7 +5,11 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use agent::cli::values;
 use clap::{Args, ValueEnum};
 
-use super::{Access, Port, host::host, port_or_off, time_from};
+use super::{
+    Access, Port,
+    host::host,
+    up::{port_or_off, time_from},
+};
 
 /// The heading of options of tests of an edge.
 const EDGE: &str = "Tests of an edge";

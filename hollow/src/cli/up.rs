@@ -229,7 +229,7 @@ fn token_lifetime(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses a time of at least `least`.
-fn time_from(text: &str, least: Duration, shown: &str) -> Result<Duration, String> {
+pub(super) fn time_from(text: &str, least: Duration, shown: &str) -> Result<Duration, String> {
     let period: Period = text
         .parse()
         .map_err(|error: cloudsim::faults::ParsePeriodError| error.to_string())?;

@@ -50,10 +50,7 @@ async fn a_forged_token_is_refused() {
 async fn another_clouds_token_is_named_as_such() {
     let (world, other) = (World::new(0).await, World::new(0).await);
     let said = gives_up(&world, other.cloud().token().to_owned()).await;
-    assert!(
-        said.contains("the token is of another cloud"),
-        "{said}"
-    );
+    assert!(said.contains("the token is of another cloud"), "{said}");
     assert!(said.contains("use the token of this cloud"), "{said}");
 }
 
