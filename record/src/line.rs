@@ -117,7 +117,7 @@ pub struct Frame {
 #[serde(rename_all = "lowercase")]
 pub enum Body {
     /// A message of a session.
-    Message(Message),
+    Message(Box<Message>),
     /// A frame of a tunnel.
     Tunnel {
         /// The stream.

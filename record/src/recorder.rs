@@ -349,7 +349,10 @@ impl ConnectionRecorder {
                     kind::find(kind::DOWN, &message.route, &message.content).map(|kind| kind.name)
                 }
             };
-            (found.unwrap_or("unknown"), Body::Message(message.clone()))
+            (
+                found.unwrap_or("unknown"),
+                Body::Message(Box::new(message.clone())),
+            )
         });
     }
 

@@ -146,7 +146,7 @@ impl Redactor {
     fn content(&self, value: &mut Value, is_secret: bool) {
         match value {
             Value::String(text) => {
-                if let Some(masked) = self.embedded(text, is_secret) {
+                if let Some(masked) = self.mask_embedded(text, is_secret) {
                     *text = masked;
                 }
             }
@@ -176,7 +176,7 @@ impl Redactor {
     }
 
     /// Returns a text without secrets, which may be JSON or base64; `None` if it has none.
-    fn embedded(&self, text: &str, is_secret: bool) -> Option<String> {
+    fn mask_embedded(&self, text: &str, is_secret: bool) -> Option<String> {
         if text.starts_with(['{', '['])
             && let Ok(before) = serde_json::from_str::<Value>(text)
         {
@@ -189,7 +189,7 @@ impl Redactor {
             && let Ok(plain) = String::from_utf8(bytes)
         {
             return self
-                .embedded(&plain, is_secret)
+                .mask_embedded(&plain, is_secret)
                 .map(|masked| STANDARD.encode(masked));
         }
         Some(self.text(text)).filter(|masked| masked != text)

@@ -34,7 +34,7 @@ fn message(resource: &str, content: Value) -> Message {
 }
 
 /// Records messages, and returns the file.
-fn recorded(messages: &[Message]) -> Vec<u8> {
+fn recording_of(messages: &[Message]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recording");
     let recording = Recording::start(options(&path)).unwrap();
@@ -86,7 +86,7 @@ fn offsets(bytes: &[u8]) -> Vec<usize> {
 #[test]
 fn a_recording_is_read_as_it_was_written() {
     let sent = pods(1000);
-    let bytes = recorded(&sent);
+    let bytes = recording_of(&sent);
     let lines: Vec<Line> = lines(&bytes).into_iter().map(Result::unwrap).collect();
     let Some(Line::Recording(header)) = lines.first() else {
         panic!("no header");
@@ -99,7 +99,7 @@ fn a_recording_is_read_as_it_was_written() {
         .iter()
         .filter_map(|line| match line {
             Line::Frame(frame) => match &frame.body {
-                Body::Message(message) => Some(message),
+                Body::Message(message) => Some(message.as_ref()),
                 _ => None,
             },
             _ => None,
@@ -114,7 +114,7 @@ fn a_recording_is_read_as_it_was_written() {
 
 #[test]
 fn the_file_is_one_of_zstd() {
-    let bytes = recorded(&pods(3));
+    let bytes = recording_of(&pods(3));
     let mut text = Vec::new();
     let mut rest = &bytes[..];
     // the index entries are skippable frames; a tool leaves them out
@@ -130,7 +130,7 @@ fn the_file_is_one_of_zstd() {
 
 #[test]
 fn a_truncated_recording_is_read_to_its_last_whole_block() {
-    let bytes = recorded(&pods(1000));
+    let bytes = recording_of(&pods(1000));
     let blocks = offsets(&bytes);
     let last = *blocks.last().unwrap();
     for cut in [
@@ -152,7 +152,7 @@ fn a_truncated_recording_is_read_to_its_last_whole_block() {
 
 #[test]
 fn a_damaged_block_is_named_and_the_others_are_read() {
-    let bytes = recorded(&pods(1000));
+    let bytes = recording_of(&pods(1000));
     let at = offsets(&bytes)[1];
     let mut damaged = bytes.clone();
     damaged[at + INDEX_BYTES + 10] ^= 1;
@@ -179,7 +179,7 @@ fn a_damaged_block_is_named_and_the_others_are_read() {
 
 #[test]
 fn missing_and_swapped_blocks_are_named() {
-    let bytes = recorded(&pods(1000));
+    let bytes = recording_of(&pods(1000));
     let blocks = offsets(&bytes);
     let missing = [&bytes[..blocks[1]], &bytes[blocks[2]..]].concat();
     let found = errors(&missing);
@@ -493,7 +493,7 @@ proptest! {
 
     #[test]
     fn no_flipped_bit_goes_unnoticed(position in any::<prop::sample::Index>(), bit in 0..8) {
-        let mut bytes = recorded(&pods(2));
+        let mut bytes = recording_of(&pods(2));
         let at = position.index(bytes.len());
         bytes[at] ^= 1_u8 << bit;
         prop_assert!(!errors(&bytes).is_empty());

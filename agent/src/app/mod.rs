@@ -294,14 +294,11 @@ impl App {
         parts: AgentParts,
         shutdown: CancellationToken,
     ) -> Result<Self, Error> {
-        let recorder = parts.recorder;
-        let (hub, inbound, hub_task) = edgehub::new(edgehub::Config {
-            recorder: recorder.clone(),
-            ..hub_config(config)?
-        });
+        let mut hub = hub_config(config)?;
+        hub.recorder = parts.recorder.clone();
+        let (hub, inbound, hub_task) = edgehub::new(hub);
         let (link, traffic) = (hub.link(), hub.traffic());
         let (store, to_cloud, own_hub) = (parts.store.clone(), hub.clone(), hub.clone());
-        let storage = Storage::new(parts.store.clone());
         let (meta, ends) = metamanager::new(metamanager::Config {
             node_name: config.node.name.clone(),
             store: parts.store,
@@ -324,7 +321,7 @@ impl App {
             client: meta.client(),
         };
         let deps = devices::Deps {
-            store,
+            store: store.clone(),
             objects: meta.devices(),
             hub: to_cloud,
             device_messages: ends.device_messages,
@@ -356,7 +353,7 @@ impl App {
             dmi: dmi.clone(),
             vitals: supervisor.vitals(),
         };
-        let diagnostics = metrics::diagnostics(sources, storage);
+        let diagnostics = metrics::diagnostics(sources, Storage::new(store));
         let mut modules = status::Modules::new(&traffic, devices.as_ref(), dmi, &diagnostics);
         let dns = mesh
             .as_ref()
@@ -371,10 +368,7 @@ impl App {
             };
             let mut edged = pods::config(config, &meta, inputs, diagnostics)?;
             mesh::configure(&mut edged, dns, meta_server.as_ref());
-            let to_cloud = pods::ToCloud {
-                meta: &meta,
-                recorder: &recorder,
-            };
+            let to_cloud = pods::ToCloud::new(&meta, &parts.recorder);
             let kubelet = pods::start(config, edged, to_cloud, &mut supervisor, &shutdown)?;
             modules.kubelet = Some(kubelet.clone());
             if let Some(meta_server) = &meta_server {

@@ -32,8 +32,14 @@ pub(super) struct Inputs {
 /// What the tunnel needs.
 #[derive(Clone, Copy)]
 pub(super) struct ToCloud<'a> {
-    pub(super) meta: &'a MetaManager,
-    pub(super) recorder: &'a Recorder,
+    meta: &'a MetaManager,
+    recorder: &'a Recorder,
+}
+
+impl<'a> ToCloud<'a> {
+    pub(super) fn new(meta: &'a MetaManager, recorder: &'a Recorder) -> Self {
+        Self { meta, recorder }
+    }
 }
 
 /// Starts EdgeD, and the tunnel for logs if that is enabled; returns the handle of the kubelet API.

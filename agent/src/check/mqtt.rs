@@ -48,11 +48,8 @@ fn rivals(status: &StatusReport, now: Timestamp) -> Option<CheckResult> {
     };
     let mut latest = status.errors.iter().rev().filter(is_current);
     let line = latest.find(|line| {
-        let is_of_mqtt = ["mqtt::", "agent::eventbus"].iter();
-        is_of_mqtt
-            .map(|module| line.target.starts_with(module))
-            .any(|is_one| is_one)
-            && line.text.contains("client ID")
+        let mut is_of_mqtt = ["mqtt::", "agent::eventbus"].iter();
+        is_of_mqtt.any(|module| line.target.starts_with(module)) && line.text.contains("client ID")
     })?;
     Some(CheckResult::warning(
         format!(

@@ -42,8 +42,7 @@ pub(super) fn state(pod: &Pod) -> PodState {
     let ready = containers.iter().filter(|one| one.ready).count();
     let all = spec.map_or(containers.len(), |spec| spec.containers.len());
     let has_ended = ENDED.contains(&phase.as_str());
-    let has_address =
-        phase == "Running" && !spec.is_some_and(|spec| spec.host_network == Some(true));
+    let has_address = phase == "Running" && spec.is_none_or(|spec| spec.host_network != Some(true));
     let address = status.pod_ip.filter(|_| has_address);
     PodState {
         ip: address.unwrap_or_default(),

@@ -75,7 +75,7 @@ impl AggregatedApi {
                 (StatusCode::NOT_FOUND, "NotFound", why)
             })?;
         if let Place::Objects(attributes) = place {
-            self.permit(&user, attributes).await?;
+            self.permit(&user, *attributes).await?;
         }
         request.extensions_mut().insert(Identity::master());
         Ok(self
@@ -117,7 +117,7 @@ enum Place {
     /// The kinds that are served.
     Discovery,
     /// Objects.
-    Objects(ResourceAttributes),
+    Objects(Box<ResourceAttributes>),
 }
 
 impl Place {
@@ -138,14 +138,14 @@ impl Place {
             _ => return None,
         };
         let verb = if name.is_some() { "get" } else { "list" };
-        Some(Self::Objects(ResourceAttributes {
+        Some(Self::Objects(Box::new(ResourceAttributes {
             group: Some(GROUP.to_owned()),
             resource: Some(resource.to_owned()),
             verb: Some(verb.to_owned()),
             namespace: namespace.map(str::to_owned),
             name: name.map(str::to_owned),
             ..ResourceAttributes::default()
-        }))
+        })))
     }
 }
 

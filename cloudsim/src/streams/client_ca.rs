@@ -184,15 +184,12 @@ impl ClientTrust {
             .await
             .is_some()
         {
-            match stop.run_until_cancelled(self.refresh()).await {
-                Some(Err(error)) => {
-                    let error = &error as &dyn std::error::Error;
-                    warn!(
-                        error,
-                        "failed to read the CA of the API server's client certificate; the last one stays in force"
-                    );
-                }
-                Some(Ok(())) | None => {}
+            if let Some(Err(error)) = stop.run_until_cancelled(self.refresh()).await {
+                let error = &error as &dyn std::error::Error;
+                warn!(
+                    error,
+                    "failed to read the CA of the API server's client certificate; the last one stays in force"
+                );
             }
         }
     }

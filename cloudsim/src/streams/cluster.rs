@@ -10,7 +10,11 @@ use hyper_util::rt::TokioIo;
 use kubeapi::{Body, NodeAnswer, NodeError, NodeRequest, NodeStreams};
 use wire::enroll::is_node_name;
 
-use super::{Tunnels, kubelets, table::HEAD_TIMEOUT};
+use super::{
+    Tunnels,
+    deliver::{deliver, refusal},
+    table::HEAD_TIMEOUT,
+};
 use crate::peers::{Connection, PeerError, Peers, STREAMS_PATH};
 
 /// How long a replica may take longer than the node itself.
@@ -107,8 +111,8 @@ pub(crate) async fn answer_forwarded(
     let (node, path) = path.split_once('/').unwrap_or((path, ""));
     if !is_node_name(node) || !tunnels.has(node) {
         let why = format!("node {node:?} has no stream tunnel to this replica");
-        return kubelets::refusal((StatusCode::MISDIRECTED_REQUEST, why));
+        return refusal((StatusCode::MISDIRECTED_REQUEST, why));
     }
-    let delivered = kubelets::deliver(tunnels, node, format!("/{path}"), request).await;
-    delivered.unwrap_or_else(kubelets::refusal)
+    let delivered = deliver(tunnels, node, format!("/{path}"), request).await;
+    delivered.unwrap_or_else(refusal)
 }

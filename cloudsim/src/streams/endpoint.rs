@@ -11,7 +11,7 @@ use kube::{Api, Client, api::ListParams};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::kubelets::NODES_PATH;
+use super::deliver::NODES_PATH;
 use crate::pki::NAMESPACE;
 
 /// The first type of an API server's default for `--kubelet-preferred-address-types`.

@@ -6,16 +6,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
-use kubeapi::{Body, Identity, NodeAnswer, NodeIo, NodeRequest, NodeStreams, serve::Handler};
-use tokio::io::{AsyncWriteExt, BufReader};
-use tracing::debug;
+use kubeapi::{Body, Identity, serve::Handler};
 use wire::{
     enroll::is_node_name,
     names::{is_dns_label, is_path_segment},
@@ -23,15 +18,12 @@ use wire::{
 
 use super::{
     ClientCa, ClusterTunnels, StreamService,
+    deliver::{NODES_PATH, Refusal, deliver, refusal},
     scrapers::{Scrapers, token_and_subresource},
 };
 
 /// The header in which an API server names the path of the original request.
 const FORWARDED_URI: &str = "x-forwarded-uri";
-/// The path before the name of a node and a path of its kubelet, for clients that choose the path.
-pub(super) const NODES_PATH: &str = "/nodes/";
-/// The buffer of a stream's output, bytes: two TLS records. The default of `copy` costs the API server twice the time.
-const RELAY_BUFFER_BYTES: usize = 32 * 1024;
 /// The group with all rights.
 const MASTERS: &str = "system:masters";
 
@@ -56,9 +48,6 @@ pub(crate) struct Kubelets {
     names: Arc<[String]>,
     scrapers: Scrapers,
 }
-
-/// A refusal: status and reason.
-pub(super) type Refusal = (StatusCode, String);
 
 impl Kubelets {
     /// Creates the service; pods are looked up through `client`.
@@ -177,34 +166,6 @@ impl Kubelets {
     }
 }
 
-/// Sends a request to the kubelet of a node, and relays what follows.
-pub(super) async fn deliver(
-    streams: &dyn NodeStreams,
-    node: &str,
-    path_and_query: String,
-    mut request: Request<Incoming>,
-) -> Result<Response<Body>, Refusal> {
-    let asked = NodeRequest {
-        method: request.method().clone(),
-        path_and_query,
-        headers: request.headers().clone(),
-    };
-    let answered = streams.ask(node, asked).await;
-    match answered.map_err(|error| (error.code(), error.to_string()))? {
-        NodeAnswer::Response(response) => Ok(response),
-        NodeAnswer::Upgraded(head, io) => {
-            let upgrade = hyper::upgrade::on(&mut request);
-            tokio::spawn(async move {
-                match upgrade.await {
-                    Ok(upgraded) => relay(TokioIo::new(upgraded), io).await,
-                    Err(error) => debug!(%error, "failed to upgrade a connection"),
-                }
-            });
-            Ok(Response::from_parts(head, empty()))
-        }
-    }
-}
-
 /// Returns the node and the kubelet's path in `/nodes/NODE/PATH`.
 fn named_node(path: &str) -> Option<(&str, &str)> {
     let rest = path.strip_prefix(NODES_PATH)?;
@@ -226,36 +187,6 @@ fn without_port(host: &str) -> &str {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     }
-}
-
-/// Copies bytes until either side has ended.
-async fn relay(client: impl NodeIo, node: Box<dyn NodeIo>) {
-    let (mut client_reader, mut client_writer) = tokio::io::split(client);
-    let (node_reader, mut node_writer) = tokio::io::split(node);
-    let mut node_reader = BufReader::with_capacity(RELAY_BUFFER_BYTES, node_reader);
-    let ended = tokio::select! {
-        ended = tokio::io::copy_buf(&mut node_reader, &mut client_writer) => ended,
-        // the client has gone, so nobody reads any more
-        ended = tokio::io::copy(&mut client_reader, &mut node_writer) => ended,
-    };
-    if let Err(error) = ended {
-        debug!(%error, "connection to a node lost");
-    }
-    let _ = client_writer.shutdown().await;
-}
-
-fn empty() -> Body {
-    Full::default()
-        .map_err(|never| match never {})
-        .boxed_unsync()
-}
-
-/// Returns the answer to a refused request.
-pub(super) fn refusal((status, why): Refusal) -> Response<Body> {
-    let body = Full::new(Bytes::from(format!("{why}\n"))).map_err(|never| match never {});
-    let mut response = Response::new(body.boxed_unsync());
-    *response.status_mut() = status;
-    response
 }
 
 impl Handler for Kubelets {

@@ -14,6 +14,7 @@ mod answer;
 mod client_ca;
 mod cluster;
 mod connect_request;
+mod deliver;
 mod endpoint;
 mod inbox;
 mod kubelets;

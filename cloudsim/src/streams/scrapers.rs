@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use wire::enroll::sha256_hex;
 
-use super::kubelets::Refusal;
+use super::deliver::Refusal;
 use crate::reviews::{ReviewError, bearer_token, is_granted, owner_of};
 
 /// How long an allowed request is allowed again without a review. Kubelets: two minutes.

@@ -121,10 +121,9 @@ impl Session {
         within: Duration,
         wanted: impl Fn(&Message) -> bool,
     ) -> Result<Message, Failure> {
-        if let Some(place) = self.unread.iter().position(&wanted) {
-            if let Some(message) = self.unread.remove(place) {
-                return Ok(message);
-            }
+        let place = self.unread.iter().position(&wanted);
+        if let Some(message) = place.and_then(|place| self.unread.remove(place)) {
+            return Ok(message);
         }
         let deadline = Instant::now() + within;
         loop {

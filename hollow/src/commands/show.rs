@@ -241,7 +241,7 @@ mod tests {
             from: Side::Edge,
             size: 10,
             kind: "pod-status".to_owned(),
-            body: Body::Message(message),
+            body: Body::Message(Box::new(message)),
         }
     }
 

@@ -97,6 +97,34 @@ async fn all_tokens(cloud: &Cloud) -> Vec<String> {
     all
 }
 
+/// Starts a recording as the programs do by default.
+fn recording_to(file: &Path) -> Recording {
+    Recording::start(record::Options {
+        path: file.to_owned(),
+        limits: Limits::default(),
+        program: "test".to_owned(),
+        side: Side::Cloud,
+        redact: true,
+    })
+    .unwrap()
+}
+
+/// Checks that a recording has the expected messages, and none of the secret words.
+fn assert_not_recorded(recorded: &str, words: &[String]) {
+    for word in words {
+        // certificates are public, and a part of enrolment
+        let is_certificate = word.starts_with("MII");
+        assert!(
+            is_certificate || !recorded.contains(word),
+            "{word} is in the recording"
+        );
+    }
+    for kind in ["request", "response", "node-registration", "pod", "secret"] {
+        let is_recorded = recorded.contains(&format!("\"kind\":\"{kind}\""));
+        assert!(is_recorded, "no {kind} was recorded");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -136,14 +164,7 @@ async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
 
     // Then it is encrypted with the key.
     let file = directory.path().join("recording");
-    let recording = Recording::start(record::Options {
-        path: file.clone(),
-        limits: Limits::default(),
-        program: "test".to_owned(),
-        side: Side::Cloud,
-        redact: true,
-    })
-    .unwrap();
+    let recording = recording_to(&file);
     let sealed = Options {
         key_file: Some(key.clone()),
         recorder: recording.recorder(),
@@ -184,20 +205,10 @@ async fn a_secret_stands_in_no_line_of_the_log_and_with_a_key_in_no_database() {
     fleet.stop().await;
     cloud.stop().await.unwrap();
     recording.finish();
-    let recorded = recorded_text(&file);
     for word in &words {
         assert_not_logged(&log, word, word);
-        // certificates are public, and a part of enrolment
-        let is_certificate = word.starts_with("MII");
-        assert!(
-            is_certificate || !recorded.contains(word),
-            "{word} is in the recording"
-        );
     }
-    for kind in ["request", "response", "node-registration", "pod", "secret"] {
-        let is_recorded = recorded.contains(&format!("\"kind\":\"{kind}\""));
-        assert!(is_recorded, "no {kind} was recorded");
-    }
+    assert_not_recorded(&recorded_text(&file), &words);
     assert_not_logged(&log, "Bearer e", "a token");
     assert!(log.text().len() > 10_000, "nothing was logged");
 
