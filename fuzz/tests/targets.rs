@@ -50,6 +50,7 @@ targets! {
     json "json",
     frame "frame",
     compression "compression",
+    recording "recording",
     application "application",
     path "path",
     cri "cri",

@@ -35,7 +35,7 @@ const MAX_TEST_LINES: usize = 800;
 const MAX_COMMENT: usize = 140;
 
 /// The workspace's crates.
-const CRATES: [&str; 23] = [
+const CRATES: [&str; 24] = [
     "wire",
     "objectstore",
     "kubeapi",
@@ -44,6 +44,7 @@ const CRATES: [&str; 23] = [
     "limits",
     "testkit",
     "mqtt",
+    "conformance",
     "record",
     "unixsocket",
     "spdy",

@@ -34,7 +34,10 @@ fn convert(change: Value) -> (Option<String>, Vec<String>) {
         timing: timing(&config),
         server: None,
     };
-    let told = warnings.iter().map(ToString::to_string).collect();
+    let told = warnings
+        .iter()
+        .map(|warning| warning.kind.to_string())
+        .collect();
     let (meta, ..) = metamanager::new(meta);
     let runtime = connect(&config.edged.runtime_endpoint).unwrap();
     let inputs = pods::Inputs {

@@ -53,7 +53,18 @@ pub(super) fn answers(cloud: &Cloud, message: &Message) -> Vec<Message> {
         }
         Upstream::Device { .. } => answer(Downstream::TwinConfirmed(Value::from("OK"))),
         // KubeEdge does not answer these, or not with its default configuration.
-        _ => Vec::new(),
+        Upstream::Keepalive(_)
+        | Upstream::Shutdown
+        | Upstream::Ack { .. }
+        | Upstream::MembershipDetail(_)
+        | Upstream::BusUpload { .. }
+        | Upstream::BusAnswer { .. }
+        | Upstream::ServiceUpload { .. }
+        | Upstream::Application(_)
+        | Upstream::WatchSync(_)
+        | Upstream::ActionStatus { .. }
+        | Upstream::TaskStatus { .. }
+        | Upstream::Unknown { .. } => Vec::new(),
     }
 }
 

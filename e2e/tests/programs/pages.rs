@@ -78,7 +78,12 @@ fn pages_about_rules_show_what_their_commands_do() -> anyhow::Result<()> {
 
 #[test]
 fn the_page_about_recordings_shows_what_its_commands_do() -> anyhow::Result<()> {
-    follow("record", &[], 3)
+    follow("record", &[], 2)
+}
+
+#[test]
+fn the_page_about_conformance_shows_what_its_commands_do() -> anyhow::Result<()> {
+    follow("conformance", &[], 3)
 }
 
 #[test]
