@@ -114,6 +114,7 @@ impl Report {
             transport: self.transport,
             profiles: [Profile::Core, Profile::Extended]
                 .into_iter()
+                .filter(|profile| self.results.iter().any(|one| one.case.profile == *profile))
                 .map(|profile| self.profile(profile))
                 .collect(),
         };

@@ -27,7 +27,7 @@ pub const MAX_LINES_BYTES: usize = 40 * 1024 * 1024;
 /// The most bytes of a compressed block.
 pub const MAX_COMPRESSED_BYTES: usize = MAX_LINES_BYTES + MAX_LINES_BYTES / 128;
 
-const MAGIC: [u8; 4] = [0x5b, 0x2a, 0x4d, 0x18];
+pub(crate) const MAGIC: [u8; 4] = [0x5b, 0x2a, 0x4d, 0x18];
 const FOLLOWING: u32 = 40;
 
 /// The index entry of a block.

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
@@ -53,6 +53,7 @@ pub(crate) struct Files {
 impl Files {
     /// Begins a recording. An existing file is kept as an older one.
     pub(crate) fn create(path: &Path, limits: Limits, header: Header) -> io::Result<Self> {
+        check_existing(path, limits.files)?;
         rotate(path, limits.files)?;
         let mut files = Self {
             path: path.to_owned(),
@@ -151,12 +152,40 @@ impl Files {
     }
 }
 
+/// Creates a file, and locks it as long as it is written.
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(MODE)
-        .open(path)
+        .open(path)?;
+    file.try_lock()?;
+    Ok(file)
+}
+
+/// Checks that the files that a new recording renames or deletes are recordings, and that nobody writes them.
+fn check_existing(path: &Path, files: u32) -> io::Result<()> {
+    let older = (1..files).map(|number| older(path, number));
+    for path in [path.to_owned()].into_iter().chain(older) {
+        let metadata = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            metadata => metadata?,
+        };
+        let refuse = |why: &str| Err(io::Error::other(format!("{} {why}", path.display())));
+        if !metadata.is_file() {
+            return refuse("exists and is no regular file");
+        }
+        let mut file = File::open(&path)?;
+        if file.try_lock_shared().is_err() {
+            return refuse("is written by another program");
+        }
+        let mut begin = [0; 4];
+        let is_recording = file.read_exact(&mut begin).is_ok() && begin == block::MAGIC;
+        if metadata.len() > 0 && !is_recording {
+            return refuse("exists and is no recording; move it away");
+        }
+    }
+    Ok(())
 }
 
 /// Returns the name of an older file; 1 is the latest.

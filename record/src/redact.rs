@@ -163,6 +163,9 @@ impl Redactor {
                         ("annotations", Value::Object(annotations)) if is_secret => {
                             mask_data(annotations, false);
                         }
+                        ("env", Value::Array(variables)) => {
+                            variables.iter_mut().for_each(mask_variable);
+                        }
                         (key, value) => {
                             if !mask_secret(key, value) {
                                 self.content(value, is_secret);
@@ -235,6 +238,13 @@ fn mask_secret(key: &str, value: &mut Value) -> bool {
         _ => return false,
     }
     true
+}
+
+/// Replaces the value of an environment variable. Its name cannot tell whether it is a secret.
+fn mask_variable(variable: &mut Value) {
+    if let Some(value) = variable.get_mut("value").filter(|value| value.is_string()) {
+        *value = Value::from(MASK);
+    }
 }
 
 /// Reports whether the values of a key are secret.

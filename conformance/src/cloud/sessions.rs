@@ -41,12 +41,18 @@ const EDGE: Automatic = Automatic {
     acknowledge: true,
 };
 
-/// Checks that a session is refused, at the latest with its first answer.
+/// Checks that a session is refused, at the latest with its first answer. Before, a node with its certificate must get one: a closed port
+/// refuses nobody.
 async fn expect_refusal(
+    target: &Target,
     session: Result<Session, Failure>,
     who: &str,
     name: &str,
 ) -> Result<(), Failure> {
+    let witness = target.node_name("witness");
+    let identity = target.enrol(&witness).await?;
+    let mut accepted = target.connect(&witness, &identity, EDGE).await?;
+    accepted.ask(lease_query(&witness)).await?;
     let Ok(mut session) = session else {
         return Ok(());
     };
@@ -59,7 +65,7 @@ async fn expect_refusal(
 pub(super) async fn certificate_required(target: Arc<Target>) -> Result<(), Failure> {
     let name = target.node_name("nobody");
     let session = target.dial(None, &headers(&name), EDGE).await;
-    expect_refusal(session, "a client without a certificate", &name).await
+    expect_refusal(&target, session, "a client without a certificate", &name).await
 }
 
 pub(super) async fn foreign_certificate(target: Arc<Target>) -> Result<(), Failure> {
@@ -76,14 +82,20 @@ pub(super) async fn foreign_certificate(target: Arc<Target>) -> Result<(), Failu
         key: csr.key_sec1_der(),
     };
     let session = target.connect(&name, &identity, EDGE).await;
-    expect_refusal(session, "a certificate of another CA", &name).await
+    expect_refusal(&target, session, "a certificate of another CA", &name).await
 }
 
 pub(super) async fn other_name(target: Arc<Target>) -> Result<(), Failure> {
     let victim = target.node("victim").await?;
     let thief = target.enrol(&target.node_name("thief")).await?;
     let session = target.connect(&victim.name, &thief, EDGE).await;
-    expect_refusal(session, "a node with the name of another one", &victim.name).await
+    expect_refusal(
+        &target,
+        session,
+        "a node with the name of another one",
+        &victim.name,
+    )
+    .await
 }
 
 pub(super) async fn keepalive(target: Arc<Target>) -> Result<(), Failure> {

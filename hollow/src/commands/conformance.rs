@@ -9,14 +9,17 @@ use conformance::{
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
+use limits::read_regular_text;
 use wire::enroll::Token;
 
-use super::{Signals, hollow, print_line, selftest};
+use super::{Signals, connect, print_line};
 use crate::{
     cli::{CaseProfile, Conformance},
     scenario,
 };
 
+/// The largest file with a join token, bytes.
+const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 /// The Secret with the join token, KubeEdge's.
 const TOKEN_SECRET: (&str, &str, &str) = ("kubeedge", "tokensecret", "tokendata");
 
@@ -92,9 +95,14 @@ fn of_failure(failure: Failure) -> anyhow::Error {
 }
 
 async fn test_cloud(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
-    let client = selftest::client(&options.access).await?;
+    let client = connect::connect(&options.access).await?;
     let text = match &options.token_file {
-        Some(file) => hollow::token(file).await?.to_string(),
+        Some(file) => read_regular_text(file, MAX_TOKEN_BYTES).with_context(|| {
+            format!(
+                "cannot read the join token from {}; check --token-file",
+                file.display()
+            )
+        })?,
         None => stored_token(client.clone()).await?,
     };
     let token = Token::parse(text.trim()).context("cannot use the join token")?;

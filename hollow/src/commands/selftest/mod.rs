@@ -85,7 +85,7 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns a client of the cluster that the options name, or of the one that is known here.
-pub(super) async fn client(access: &Access) -> anyhow::Result<Client> {
+async fn client(access: &Access) -> anyhow::Result<Client> {
     if *access != Access::default() {
         return connect::connect(access).await;
     }
