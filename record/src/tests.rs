@@ -9,7 +9,7 @@ use wire::{Message, Route, tunnel};
 
 use crate::{
     Body, Fault, Limits, Line, Options, ReadError, Reader, Recording, Side, Transport,
-    block::{BlockError, INDEX_BYTES, Index},
+    block::{self, BlockError, INDEX_BYTES, Index},
 };
 
 fn options(path: &Path) -> Options {
@@ -343,10 +343,37 @@ fn lines_are_in_the_file_before_the_recording_ends() {
 }
 
 #[test]
+fn other_files_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    fs::write(place("notes"), "precious").unwrap();
+    fs::write(place("old.1"), "precious").unwrap();
+    std::os::unix::fs::symlink("notes", place("link")).unwrap();
+    fs::create_dir(place("folder")).unwrap();
+    let running = Recording::start(options(&place("running"))).unwrap();
+    for (name, why) in [
+        ("notes", "no recording"),
+        ("old", "no recording"),
+        ("link", "no regular file"),
+        ("folder", "no regular file"),
+        ("running", "written by another program"),
+    ] {
+        let refused = Recording::start(options(&place(name))).unwrap_err();
+        let text = format!("{refused:?}");
+        assert!(text.contains(why), "{name}: {text}");
+    }
+    running.finish();
+    for name in ["notes", "old.1"] {
+        assert_eq!(fs::read_to_string(place(name)).unwrap(), "precious");
+    }
+    assert!(Recording::start(options(&place("running"))).is_ok());
+}
+
+#[test]
 fn files_rotate_and_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recording");
-    fs::write(&path, "older").unwrap();
+    fs::write(&path, block::MAGIC).unwrap();
     let limits = Limits {
         file_bytes: 20_000,
         files: 3,

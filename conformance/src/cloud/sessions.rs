@@ -49,7 +49,8 @@ async fn expect_refusal(
     who: &str,
     name: &str,
 ) -> Result<(), Failure> {
-    let witness = target.node_name("witness");
+    let case = name.rsplit('-').next().unwrap_or_default();
+    let witness = target.node_name(&format!("witness-{case}"));
     let identity = target.enrol(&witness).await?;
     let mut accepted = target.connect(&witness, &identity, EDGE).await?;
     accepted.ask(lease_query(&witness)).await?;
