@@ -27,10 +27,6 @@ use crate::{
 const RETRANSMISSION: Duration = Duration::from_secs(15);
 /// The sync controller of KubeEdge looks every 5 s.
 const SYNC_DEADLINE: Duration = Duration::from_secs(60);
-const EDGE: Automatic = Automatic {
-    keepalive: true,
-    acknowledge: true,
-};
 
 /// Returns the path of a pod of this run.
 pub(super) fn pod_path(target: &Target, name: &str) -> String {
@@ -87,7 +83,7 @@ async fn while_away(
     // the cloud may need a moment to see that the session has ended
     tokio::time::sleep(Duration::from_secs(2)).await;
     change.await?;
-    target.connect(&name, &identity, EDGE).await
+    target.connect(&name, &identity, Automatic::EDGE).await
 }
 
 pub(super) async fn pod(target: Arc<Target>) -> Result<(), Failure> {

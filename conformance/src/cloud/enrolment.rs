@@ -29,11 +29,7 @@ pub(super) async fn token(target: Arc<Target>) -> Result<(), Failure> {
         certificate: certificate.to_vec(),
         key: csr.key_sec1_der(),
     };
-    let automatic = Automatic {
-        keepalive: true,
-        acknowledge: true,
-    };
-    target.connect(&name, &identity, automatic).await?;
+    target.connect(&name, &identity, Automatic::EDGE).await?;
     Ok(())
 }
 

@@ -10,7 +10,11 @@ use super::{
     nodes::lease_query,
     target::{PlayedNode, Target},
 };
-use crate::{Failure, failure::ensure, peer::now_ms};
+use crate::{
+    Failure,
+    failure::ensure,
+    peer::{now_ms, session::Automatic},
+};
 
 /// Sends texts from one node, after each of which another node must still be served.
 async fn harm(target: &Target, case: &str, texts: &[String]) -> Result<(), Failure> {
@@ -28,11 +32,7 @@ async fn harm(target: &Target, case: &str, texts: &[String]) -> Result<(), Failu
         other.session.ask(lease_query(&other.name)).await?;
         // the cloud may end this session: it must accept the next one
         if session.ask(lease_query(&name)).await.is_err() {
-            let automatic = crate::peer::session::Automatic {
-                keepalive: true,
-                acknowledge: true,
-            };
-            session = target.connect(&name, &identity, automatic).await?;
+            session = target.connect(&name, &identity, Automatic::EDGE).await?;
             session.ask(lease_query(&name)).await?;
         }
     }

@@ -28,7 +28,7 @@ use crate::{
     peer::{
         identity::Identity,
         now_ms,
-        session::{ANSWER_DEADLINE, Automatic, Session},
+        session::{Automatic, Session},
     },
 };
 
@@ -36,10 +36,6 @@ use crate::{
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(40);
 /// A silent session may live so long: three intervals.
 const SILENCE_DEADLINE: Duration = Duration::from_secs(120);
-const EDGE: Automatic = Automatic {
-    keepalive: true,
-    acknowledge: true,
-};
 
 /// Checks that a session is refused, at the latest with its first answer. Before, a node with its certificate must get one: a closed port
 /// refuses nobody.
@@ -52,7 +48,7 @@ async fn expect_refusal(
     let case = name.rsplit('-').next().unwrap_or_default();
     let witness = target.node_name(&format!("witness-{case}"));
     let identity = target.enrol(&witness).await?;
-    let mut accepted = target.connect(&witness, &identity, EDGE).await?;
+    let mut accepted = target.connect(&witness, &identity, Automatic::EDGE).await?;
     accepted.ask(lease_query(&witness)).await?;
     let Ok(mut session) = session else {
         return Ok(());
@@ -65,7 +61,7 @@ async fn expect_refusal(
 
 pub(super) async fn certificate_required(target: Arc<Target>) -> Result<(), Failure> {
     let name = target.node_name("nobody");
-    let session = target.dial(None, &headers(&name), EDGE).await;
+    let session = target.dial(None, &headers(&name), Automatic::EDGE).await;
     expect_refusal(&target, session, "a client without a certificate", &name).await
 }
 
@@ -82,14 +78,14 @@ pub(super) async fn foreign_certificate(target: Arc<Target>) -> Result<(), Failu
         certificate,
         key: csr.key_sec1_der(),
     };
-    let session = target.connect(&name, &identity, EDGE).await;
+    let session = target.connect(&name, &identity, Automatic::EDGE).await;
     expect_refusal(&target, session, "a certificate of another CA", &name).await
 }
 
 pub(super) async fn other_name(target: Arc<Target>) -> Result<(), Failure> {
     let victim = target.node("victim").await?;
     let thief = target.enrol(&target.node_name("thief")).await?;
-    let session = target.connect(&victim.name, &thief, EDGE).await;
+    let session = target.connect(&victim.name, &thief, Automatic::EDGE).await;
     expect_refusal(
         &target,
         session,
@@ -119,11 +115,15 @@ pub(super) async fn silence(target: Arc<Target>) -> Result<(), Failure> {
 
 pub(super) async fn replacement(target: Arc<Target>) -> Result<(), Failure> {
     let mut node = target.node("replaced").await?;
-    let mut second = target.connect(&node.name, &node.identity, EDGE).await?;
+    let mut second = target
+        .connect(&node.name, &node.identity, Automatic::EDGE)
+        .await?;
     node.session.wait_ended(KEEPALIVE_INTERVAL).await?;
     // KubeEdge may tear down the new session with the old one, and edges connect again
     if second.ask(lease_query(&node.name)).await.is_err() {
-        second = target.connect(&node.name, &node.identity, EDGE).await?;
+        second = target
+            .connect(&node.name, &node.identity, Automatic::EDGE)
+            .await?;
     }
     target
         .create::<k8s_openapi::api::core::v1::Pod>(pod_object("replaced", &node.name))
@@ -149,24 +149,16 @@ pub(super) async fn fragments(target: Arc<Target>) -> Result<(), Failure> {
         let frame = tungstenite::Message::Frame(frame);
         node.session.send_frame(frame).await;
     }
-    let id = message.header.msg_id;
+    let what = "the answer to a message in two frames";
     node.session
-        .expect(
-            "the answer to a message in two frames",
-            ANSWER_DEADLINE,
-            |one| one.header.parent_msg_id == id,
-        )
+        .expect_answer(what, &message.header.msg_id)
         .await?;
     let message = lease_query(&node.name).into_message(now_ms());
     let frame = tungstenite::Message::binary(wire::json::encode(&message).into_bytes());
     node.session.send_frame(frame).await;
-    let id = message.header.msg_id;
+    let what = "the answer to a message in a binary frame";
     node.session
-        .expect(
-            "the answer to a message in a binary frame",
-            ANSWER_DEADLINE,
-            |one| one.header.parent_msg_id == id,
-        )
+        .expect_answer(what, &message.header.msg_id)
         .await?;
     Ok(())
 }

@@ -260,11 +260,7 @@ impl Target {
     pub(super) async fn node(&self, case: &str) -> Result<PlayedNode, Failure> {
         let name = self.node_name(case);
         let identity = self.enrol(&name).await?;
-        let automatic = Automatic {
-            keepalive: true,
-            acknowledge: true,
-        };
-        let mut session = self.connect(&name, &identity, automatic).await?;
+        let mut session = self.connect(&name, &identity, Automatic::EDGE).await?;
         let answer = session
             .ask(Upstream::put(
                 Change::Insert,

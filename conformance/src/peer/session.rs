@@ -21,7 +21,7 @@ const INBOX: usize = 256;
 /// Messages that the test has looked at and not taken. The oldest are dropped.
 const MAX_UNREAD: usize = 4096;
 /// How long an answer may take.
-pub(crate) const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
 
 /// What the task of a session does by itself.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,14 @@ pub(crate) struct Automatic {
     pub(crate) keepalive: bool,
     /// Acknowledge messages that need it.
     pub(crate) acknowledge: bool,
+}
+
+impl Automatic {
+    /// What an edge does.
+    pub(crate) const EDGE: Self = Self {
+        keepalive: true,
+        acknowledge: true,
+    };
 }
 
 /// The resource whose messages are not acknowledged.
@@ -166,8 +174,12 @@ impl Session {
         let request = request.into_message(now_ms());
         let what = format!("the answer to {}", request.route.summary());
         self.send(&request).await;
-        let id = request.header.msg_id;
-        self.expect(&what, ANSWER_DEADLINE, |one| one.header.parent_msg_id == id)
+        self.expect_answer(&what, &request.header.msg_id).await
+    }
+
+    /// Waits for the answer to the message with this id.
+    pub(crate) async fn expect_answer(&mut self, what: &str, id: &str) -> Result<Message, Failure> {
+        self.expect(what, ANSWER_DEADLINE, |one| one.header.parent_msg_id == id)
             .await
     }
 

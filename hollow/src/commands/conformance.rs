@@ -167,9 +167,7 @@ async fn test_edge(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
 
 /// Writes the reports, and prints the summary.
 fn finish(options: &Conformance, report: &Report) -> anyhow::Result<ExitCode> {
-    let text = report.to_text();
-    let summary = text.rsplit("\n\n").next().unwrap_or_default();
-    print_line(summary.trim_end());
+    print_line(report.summary().trim_end());
     if let Some(file) = &options.report {
         let date = jiff::Timestamp::now().to_string();
         let yaml = report.to_yaml(&date).map_err(|why| anyhow!(why))?;
