@@ -8,13 +8,11 @@
 mod case;
 pub mod cloud;
 pub mod edge;
-mod failure;
-mod peer;
 mod report;
 mod run;
 
 pub use self::{
     case::{Case, CaseInfo, Profile},
-    failure::Failure,
     report::{CaseResult, Implementation, Report, Verdict},
 };
+pub use peer::Failure;

@@ -35,7 +35,7 @@ const MAX_TEST_LINES: usize = 800;
 const MAX_COMMENT: usize = 140;
 
 /// The workspace's crates.
-const CRATES: [&str; 24] = [
+const CRATES: [&str; 25] = [
     "wire",
     "objectstore",
     "kubeapi",
@@ -46,6 +46,7 @@ const CRATES: [&str; 24] = [
     "mqtt",
     "conformance",
     "record",
+    "peer",
     "unixsocket",
     "spdy",
     "componentbase",

@@ -7,20 +7,16 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
 };
+use peer::{
+    Failure, ensure, now_ms,
+    session::{Automatic, Session},
+};
 use serde_json::{Value, json};
 use wire::{Message, Operation, Source, Upstream};
 
 use super::{
     nodes::lease_query,
     target::{DELIVERY_DEADLINE, PlayedNode, Target, pod_object},
-};
-use crate::{
-    Failure,
-    failure::ensure,
-    peer::{
-        now_ms,
-        session::{Automatic, Session},
-    },
 };
 
 /// KubeEdge sends an unacknowledged message again after 5 s.

@@ -6,15 +6,11 @@ use kube::{
     Api,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
 };
+use peer::{Failure, ensure, fail, now_ms};
 use serde_json::{Value, json};
 use wire::{Message, Operation, ResourcePath, Upstream};
 
 use super::target::{DELIVERY_DEADLINE, PlayedNode, Target};
-use crate::{
-    Failure,
-    failure::{ensure, fail},
-    peer::now_ms,
-};
 
 fn api(target: &Target, kind: &str, plural: &str) -> Api<DynamicObject> {
     let resource = ApiResource {
@@ -24,7 +20,7 @@ fn api(target: &Target, kind: &str, plural: &str) -> Api<DynamicObject> {
         kind: kind.into(),
         plural: plural.into(),
     };
-    Api::namespaced_with(target.options.client.clone(), &target.namespace, &resource)
+    Api::namespaced_with(target.client.clone(), &target.namespace, &resource)
 }
 
 /// Creates a model and a device of it on a node.

@@ -2,30 +2,34 @@
 
 use std::sync::Arc;
 
+use peer::{Failure, ensure, session::Automatic};
 use wire::enroll::{Csr, identity_of, sha256_hex};
 
 use super::target::Target;
-use crate::{Failure, failure::ensure, peer::session::Automatic};
 
 pub(super) async fn ca(target: Arc<Target>) -> Result<(), Failure> {
-    let (status, body) = target.ca().await?;
+    let answer = target.dialer.request_ca().await?;
+    let status = answer.status().as_u16();
     ensure!(status == 200, "/ca.crt answered {status}");
-    target.options.token.check_ca(&body)?;
+    target.token.check_ca(answer.body())?;
     Ok(())
 }
 
 pub(super) async fn token(target: Arc<Target>) -> Result<(), Failure> {
     let name = target.node_name("token");
     let csr = Csr::for_node(&name)?;
-    let bearer = target.options.token.jwt();
-    let (status, certificate) = target
+    let bearer = target.token.jwt();
+    let answer = target
+        .dialer
         .certify(&name, Some(bearer), None, csr.der().to_vec())
         .await?;
+    let status = answer.status().as_u16();
+    let certificate = answer.body();
     ensure!(status == 200, "the request was answered with {status}");
-    let owner = format!("{:?}", identity_of(&certificate)?);
+    let owner = format!("{:?}", identity_of(certificate)?);
     ensure!(owner.contains(&name), "the certificate is for {owner}");
     // a certificate of another key gives no session
-    let identity = crate::peer::identity::Identity {
+    let identity = peer::identity::Identity {
         certificate: certificate.to_vec(),
         key: csr.key_sec1_der(),
     };
@@ -35,7 +39,7 @@ pub(super) async fn token(target: Arc<Target>) -> Result<(), Failure> {
 
 pub(super) async fn bad_token(target: Arc<Target>) -> Result<(), Failure> {
     let name = target.node_name("bad-token");
-    let jwt = target.options.token.jwt();
+    let jwt = target.token.jwt();
     // another signature of the same length
     let (claims, signature) = jwt.rsplit_once('.').unwrap_or((jwt, ""));
     let reversed: String = signature.chars().rev().collect();
@@ -45,9 +49,11 @@ pub(super) async fn bad_token(target: Arc<Target>) -> Result<(), Failure> {
         "x".to_owned(),
     ] {
         let csr = Csr::for_node(&name)?;
-        let (status, _) = target
+        let answer = target
+            .dialer
             .certify(&name, Some(&bearer), None, csr.der().to_vec())
             .await?;
+        let status = answer.status().as_u16();
         ensure!(status == 401, "a damaged token was answered with {status}");
     }
     Ok(())
@@ -56,9 +62,11 @@ pub(super) async fn bad_token(target: Arc<Target>) -> Result<(), Failure> {
 pub(super) async fn no_token(target: Arc<Target>) -> Result<(), Failure> {
     let name = target.node_name("no-token");
     let csr = Csr::for_node(&name)?;
-    let (status, _) = target
+    let answer = target
+        .dialer
         .certify(&name, None, None, csr.der().to_vec())
         .await?;
+    let status = answer.status().as_u16();
     ensure!(
         status == 401,
         "a request without a token was answered with {status}"
@@ -70,15 +78,18 @@ pub(super) async fn renewal(target: Arc<Target>) -> Result<(), Failure> {
     let name = target.node_name("renewal");
     let identity = target.enrol(&name).await?;
     let csr = Csr::for_node(&name)?;
-    let (status, certificate) = target
+    let answer = target
+        .dialer
         .certify(&name, None, Some(&identity), csr.der().to_vec())
         .await?;
+    let status = answer.status().as_u16();
+    let certificate = answer.body();
     ensure!(status == 200, "the renewal was answered with {status}");
     ensure!(
-        sha256_hex(&certificate) != sha256_hex(&identity.certificate),
+        sha256_hex(certificate) != sha256_hex(&identity.certificate),
         "the renewal returned the former certificate"
     );
-    let owner = format!("{:?}", identity_of(&certificate)?);
+    let owner = format!("{:?}", identity_of(certificate)?);
     ensure!(owner.contains(&name), "the certificate is for {owner}");
     Ok(())
 }
@@ -87,9 +98,11 @@ pub(super) async fn other_name(target: Arc<Target>) -> Result<(), Failure> {
     let (name, other) = (target.node_name("renewal-a"), target.node_name("renewal-b"));
     let identity = target.enrol(&name).await?;
     let csr = Csr::for_node(&other)?;
-    let (status, _) = target
+    let answer = target
+        .dialer
         .certify(&other, None, Some(&identity), csr.der().to_vec())
         .await?;
+    let status = answer.status().as_u16();
     ensure!(
         (400..500).contains(&status),
         "the certificate of one node gave one for another: {status}"
@@ -99,9 +112,13 @@ pub(super) async fn other_name(target: Arc<Target>) -> Result<(), Failure> {
 
 pub(super) async fn bad_request(target: Arc<Target>) -> Result<(), Failure> {
     let name = target.node_name("bad-request");
-    let bearer = target.options.token.jwt();
+    let bearer = target.token.jwt();
     for body in [Vec::new(), b"no request".to_vec(), vec![0x30; 4096]] {
-        let (status, _) = target.certify(&name, Some(bearer), None, body).await?;
+        let answer = target
+            .dialer
+            .certify(&name, Some(bearer), None, body)
+            .await?;
+        let status = answer.status().as_u16();
         ensure!(
             (400..600).contains(&status),
             "a damaged request was answered with {status}"

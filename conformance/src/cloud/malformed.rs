@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use peer::{Failure, ensure, now_ms, session::Automatic};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite;
 use wire::{Change, Operation, ResourceType, Source, Upstream};
@@ -9,11 +10,6 @@ use wire::{Change, Operation, ResourceType, Source, Upstream};
 use super::{
     nodes::lease_query,
     target::{PlayedNode, Target},
-};
-use crate::{
-    Failure,
-    failure::ensure,
-    peer::{now_ms, session::Automatic},
 };
 
 /// Sends texts from one node, after each of which another node must still be served.

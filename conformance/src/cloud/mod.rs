@@ -15,7 +15,8 @@ mod tunnel;
 use std::sync::Arc;
 
 pub use self::target::{Options, Target};
-use crate::{Case, CaseInfo, CaseResult, Failure, run::run};
+use crate::{Case, CaseInfo, CaseResult, run::run};
+use peer::Failure;
 
 /// Cases that run at a time. Most of them wait.
 const WIDTH: usize = 8;

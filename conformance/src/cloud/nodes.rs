@@ -7,11 +7,11 @@ use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
+use peer::{Failure, ensure};
 use serde_json::json;
 use wire::{Change, ResourceType, Upstream};
 
 use super::target::{DELIVERY_DEADLINE, Target, node_object};
-use crate::{Failure, failure::ensure};
 
 const LEASES: &str = "kube-node-lease";
 
@@ -21,7 +21,7 @@ pub(super) fn lease_query(node: &str) -> Upstream {
 }
 
 fn nodes(target: &Target) -> Api<Node> {
-    Api::all(target.options.client.clone())
+    Api::all(target.client.clone())
 }
 
 pub(super) async fn register(target: Arc<Target>) -> Result<(), Failure> {
@@ -116,7 +116,7 @@ pub(super) async fn lease(target: Arc<Target>) -> Result<(), Failure> {
         "the lease was not renewed: {}",
         answer.content["Err"]
     );
-    let leases = Api::<Lease>::namespaced(target.options.client.clone(), LEASES);
+    let leases = Api::<Lease>::namespaced(target.client.clone(), LEASES);
     target
         .wait(&leases, &name, "the renewed lease", |lease| {
             let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref());

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
+use peer::{Failure, ensure, now_ms};
 use serde_json::{Value, json};
 use wire::{Change, ResourceType, Upstream};
 
 use super::{delivery::deliver, target::Target};
-use crate::{Failure, failure::ensure, peer::now_ms};
 
 fn running(uid: &Value) -> String {
     json!({"metadata": {"uid": uid}, "status": {"phase": "Running", "hostIP": "192.0.2.1"}})

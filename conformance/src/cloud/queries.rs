@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use peer::{Failure, ensure};
 use serde_json::{Value, json};
 use wire::{Operation, ResourceType, Route, Source, Upstream};
 
 use super::target::{PlayedNode, Target, pod_object};
-use crate::{Failure, failure::ensure};
 
 /// Creates a ConfigMap and a Secret, and a pod of the node that uses them.
 async fn used_by_pod(target: &Target, node: &PlayedNode, name: &str) -> Result<Pod, Failure> {

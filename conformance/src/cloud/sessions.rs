@@ -5,6 +5,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use peer::{
+    Failure,
+    edge::session_headers,
+    ensure, fail,
+    identity::Identity,
+    now_ms,
+    session::{Automatic, Session},
+};
 use tokio::time::sleep;
 use tokio_tungstenite::tungstenite::{
     self,
@@ -20,16 +28,7 @@ use wire::{
 
 use super::{
     nodes::lease_query,
-    target::{DELIVERY_DEADLINE, Target, headers, pod_object},
-};
-use crate::{
-    Failure,
-    failure::{ensure, fail},
-    peer::{
-        identity::Identity,
-        now_ms,
-        session::{Automatic, Session},
-    },
+    target::{DELIVERY_DEADLINE, Target, pod_object},
 };
 
 /// KubeEdge's keepalive interval, with a margin.
@@ -61,7 +60,10 @@ async fn expect_refusal(
 
 pub(super) async fn certificate_required(target: Arc<Target>) -> Result<(), Failure> {
     let name = target.node_name("nobody");
-    let session = target.dial(None, &headers(&name), Automatic::EDGE).await;
+    let session = target
+        .dialer
+        .session(None, &session_headers(&name), Automatic::EDGE)
+        .await;
     expect_refusal(&target, session, "a client without a certificate", &name).await
 }
 

@@ -1,9 +1,7 @@
 //! The cloud that is tested: its addresses, its API, and nodes that the kit plays.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use agent::config::HostPort;
-use bytes::Bytes;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -11,25 +9,17 @@ use kube::{
     core::NamespaceResourceScope,
 };
 use parking_lot::Mutex;
+use peer::{
+    Failure,
+    edge::{Dialer, Endpoints, session_headers},
+    ensure,
+    identity::Identity,
+    session::{Automatic, Session},
+};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest, http::HeaderValue};
-use wire::{
-    Change, ResourceType, Upstream,
-    enroll::{CA_PATH, Csr, EDGE_CERT_PATH, NODE_NAME_HEADER, Token},
-    session::{NODE_HEADER, PROJECT, PROJECT_HEADER, USE_HEADER, USE_MESSAGES},
-};
-
-use crate::{
-    Failure,
-    failure::{ensure, fail},
-    peer::{
-        https,
-        identity::{Identity, client_tls},
-        session::{Automatic, Session},
-    },
-};
+use wire::{Change, ResourceType, Upstream, enroll::Token};
 
 /// How long a cloud may take to deliver an object.
 pub(super) const DELIVERY_DEADLINE: Duration = Duration::from_secs(30);
@@ -39,12 +29,8 @@ const API_DEADLINE: Duration = Duration::from_secs(30);
 /// How the cloud is reached.
 #[derive(Clone)]
 pub struct Options {
-    /// The HTTPS server, `host:port` (KubeEdge's port is 10002).
-    pub https: HostPort,
-    /// CloudHub's WebSocket server (10000).
-    pub websocket: HostPort,
-    /// The stream tunnel (10004); without it, its cases are skipped.
-    pub tunnel: Option<HostPort>,
+    /// Its addresses; without that of the stream tunnel, the tunnel's cases are skipped.
+    pub endpoints: Endpoints,
     /// A join token.
     pub token: Token,
     /// The cloud's Kubernetes API.
@@ -53,9 +39,9 @@ pub struct Options {
 
 /// A cloud that is tested.
 pub struct Target {
-    pub(super) options: Options,
-    /// DER.
-    pub(super) ca: Vec<u8>,
+    pub(super) dialer: Dialer,
+    pub(super) token: Token,
+    pub(super) client: Client,
     /// The namespace of all objects of this run.
     pub(super) namespace: String,
     run: String,
@@ -71,17 +57,18 @@ pub(super) struct PlayedNode {
 
 impl Target {
     pub(super) async fn new(options: Options) -> Result<Self, Failure> {
-        let ca = agent::edgehub::fetch_ca(&options.https, &options.token).await?;
+        let dialer = Dialer::discover(options.endpoints, &options.token).await?;
         let run = uuid::Uuid::new_v4().simple().to_string()[..6].to_owned();
         let namespace = format!("conformance-{run}");
         let target = Self {
-            options,
-            ca,
+            dialer,
+            token: options.token,
+            client: options.client,
             namespace: namespace.clone(),
             run,
             nodes: Mutex::new(Vec::new()),
         };
-        let namespaces = Api::<Namespace>::all(target.options.client.clone());
+        let namespaces = Api::<Namespace>::all(target.client.clone());
         let object = json!({"metadata": {"name": namespace}});
         namespaces
             .create(&PostParams::default(), &serde_json::from_value(object)?)
@@ -103,12 +90,12 @@ impl Target {
         pods.delete_collection(&now, &ListParams::default())
             .await
             .ok();
-        let nodes = Api::<Node>::all(self.options.client.clone());
+        let nodes = Api::<Node>::all(self.client.clone());
         let names = std::mem::take(&mut *self.nodes.lock());
         for name in names {
             nodes.delete(&name, &now).await.ok();
         }
-        Api::<Namespace>::all(self.options.client.clone())
+        Api::<Namespace>::all(self.client.clone())
             .delete(&self.namespace, &now)
             .await
             .ok();
@@ -120,7 +107,7 @@ impl Target {
         K: Resource<Scope = NamespaceResourceScope>,
         K::DynamicType: Default,
     {
-        Api::namespaced(self.options.client.clone(), &self.namespace)
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     /// Creates an object in the namespace of this run.
@@ -166,84 +153,9 @@ impl Target {
         name
     }
 
-    /// Sends a request to the HTTPS server.
-    pub(super) async fn https(
-        &self,
-        identity: Option<&Identity>,
-        request: http::request::Builder,
-        body: Vec<u8>,
-    ) -> Result<(u16, Bytes), Failure> {
-        let tls = client_tls(&self.ca, identity)?;
-        https::request(&self.options.https.to_string(), tls, request, body).await
-    }
-
-    /// Requests a certificate with a bearer token, or with `identity`.
-    pub(super) async fn certify(
-        &self,
-        node: &str,
-        bearer: Option<&str>,
-        identity: Option<&Identity>,
-        csr: Vec<u8>,
-    ) -> Result<(u16, Bytes), Failure> {
-        let mut request = http::Request::get(EDGE_CERT_PATH).header(NODE_NAME_HEADER, node);
-        if let Some(bearer) = bearer {
-            request = request.header(http::header::AUTHORIZATION, format!("Bearer {bearer}"));
-        }
-        self.https(identity, request, csr).await
-    }
-
     /// Enrols a node with the join token.
     pub(super) async fn enrol(&self, node: &str) -> Result<Identity, Failure> {
-        let csr = Csr::for_node(node)?;
-        let token = self.options.token.jwt();
-        let (status, body) = self
-            .certify(node, Some(token), None, csr.der().to_vec())
-            .await?;
-        ensure!(
-            status == 200,
-            "{EDGE_CERT_PATH} answered {status}: {}",
-            String::from_utf8_lossy(&body)
-        );
-        Ok(Identity {
-            certificate: body.to_vec(),
-            key: csr.key_sec1_der(),
-        })
-    }
-
-    /// Fetches the CA without a certificate.
-    pub(super) async fn ca(&self) -> Result<(u16, Bytes), Failure> {
-        self.https(None, http::Request::get(CA_PATH), Vec::new())
-            .await
-    }
-
-    /// Opens a session with these headers instead of the usual ones. The error is the HTTP status of a refusal, or 0.
-    pub(super) async fn dial(
-        &self,
-        identity: Option<&Identity>,
-        headers: &BTreeMap<&'static str, String>,
-        automatic: Automatic,
-    ) -> Result<Session, Failure> {
-        let address = self.options.websocket.to_string();
-        let node = headers.get(NODE_HEADER).map_or("", String::as_str);
-        let stream = https::connect(&address, client_tls(&self.ca, identity)?).await?;
-        let mut request =
-            format!("wss://{address}/{PROJECT}/{node}/events").into_client_request()?;
-        for (name, value) in headers {
-            request
-                .headers_mut()
-                .insert(*name, HeaderValue::from_str(value)?);
-        }
-        let upgraded = tokio::time::timeout(
-            https::REQUEST_DEADLINE,
-            tokio_tungstenite::client_async(request, stream),
-        );
-        match upgraded.await {
-            Err(_) => fail!("no WebSocket upgrade within {:?}", https::REQUEST_DEADLINE),
-            Ok(Err(tungstenite::Error::Http(answer))) => {
-                fail!("the WebSocket upgrade was refused: {}", answer.status())
-            }
-            Ok(upgraded) => Ok(Session::start(upgraded?.0, automatic)),
-        }
+        self.dialer.enrol(node, &self.token).await
     }
 
     /// Opens a session of a node as an edge does.
@@ -253,7 +165,10 @@ impl Target {
         identity: &Identity,
         automatic: Automatic,
     ) -> Result<Session, Failure> {
-        self.dial(Some(identity), &headers(node), automatic).await
+        let headers = session_headers(node);
+        self.dialer
+            .session(Some(identity), &headers, automatic)
+            .await
     }
 
     /// Enrols and connects a node, and registers it as an edge does.
@@ -275,7 +190,7 @@ impl Target {
             "the node was not registered: {}",
             answer.content["Err"]
         );
-        let nodes = Api::<Node>::all(self.options.client.clone());
+        let nodes = Api::<Node>::all(self.client.clone());
         // KubeEdge's cloud adds the labels in a second step, and sends nothing to a node without the label
         self.wait(&nodes, &name, "the node with its labels", |node| {
             node.is_some_and(|node| node.labels().contains_key("node-role.kubernetes.io/edge"))
@@ -287,15 +202,6 @@ impl Target {
             session,
         })
     }
-}
-
-/// Returns the headers of a session, as an edge sends them.
-pub(super) fn headers(node: &str) -> BTreeMap<&'static str, String> {
-    BTreeMap::from([
-        (USE_HEADER, USE_MESSAGES.to_owned()),
-        (NODE_HEADER, node.to_owned()),
-        (PROJECT_HEADER, PROJECT.to_owned()),
-    ])
 }
 
 /// Returns a Node as an edge registers it.

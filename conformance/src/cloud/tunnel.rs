@@ -3,71 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::header;
-use http_body_util::Empty;
-use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::LogParams};
+use peer::{Failure, ensure, fail};
 use serde_json::json;
 use wire::{
     Upstream,
-    tunnel::{ADDRESS_HEADER, Connect, Frame, Kind, NODE_HEADER, PATH, PING},
-    websocket::{Message, Role},
+    tunnel::{Connect, Frame, Kind, PING},
+    websocket::Message,
 };
 
 use super::{
     delivery::deliver,
     target::{DELIVERY_DEADLINE, PlayedNode, Target},
 };
-use crate::{
-    Failure,
-    failure::{ensure, fail},
-    peer::{
-        https,
-        identity::{Identity, client_tls},
-        tunnel::Tunnel,
-    },
-};
-
-/// The example of RFC 6455; the kit needs no random key, as it talks to no proxy.
-const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
-
-/// Opens the tunnel of a node.
-async fn dial(target: &Target, node: &str, identity: Option<&Identity>) -> Result<Tunnel, Failure> {
-    let Some(address) = &target.options.tunnel else {
-        return Err(Failure::Skipped(
-            "no address of the stream tunnel was given".to_owned(),
-        ));
-    };
-    let address = address.to_string();
-    let stream = https::connect(&address, client_tls(&target.ca, identity)?).await?;
-    let request = http::Request::get(PATH)
-        .header(header::HOST, &address)
-        .header(header::CONNECTION, "Upgrade")
-        .header(header::UPGRADE, "websocket")
-        .header(header::SEC_WEBSOCKET_VERSION, "13")
-        .header(header::SEC_WEBSOCKET_KEY, KEY)
-        .header(NODE_HEADER, node)
-        .header(ADDRESS_HEADER, "192.0.2.1")
-        .body(Empty::<Bytes>::new())?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(async move { connection.with_upgrades().await.ok() });
-    let answered = tokio::time::timeout(https::REQUEST_DEADLINE, sender.send_request(request));
-    let Ok(answer) = answered.await else {
-        fail!(
-            "no upgrade of the tunnel within {:?}",
-            https::REQUEST_DEADLINE
-        );
-    };
-    let answer = answer?;
-    ensure!(
-        answer.status() == http::StatusCode::SWITCHING_PROTOCOLS,
-        "the tunnel was refused: {}",
-        answer.status()
-    );
-    Ok(Tunnel::new(hyper::upgrade::on(answer).await?, Role::Client))
-}
 
 pub(super) async fn open(target: Arc<Target>) -> Result<(), Failure> {
     let PlayedNode {
@@ -75,7 +24,7 @@ pub(super) async fn open(target: Arc<Target>) -> Result<(), Failure> {
         identity,
         session,
     } = target.node("tunnel").await?;
-    let mut tunnel = dial(&target, &name, Some(&identity)).await?;
+    let mut tunnel = target.dialer.tunnel(&name, Some(&identity)).await?;
     tunnel
         .write(Message::Ping(Bytes::from_static(PING)))
         .await?;
@@ -99,8 +48,8 @@ pub(super) async fn certificate_required(target: Arc<Target>) -> Result<(), Fail
     let name = target.node_name("no-tunnel");
     // a closed port refuses nobody
     let identity = target.enrol(&name).await?;
-    dial(&target, &name, Some(&identity)).await?;
-    match dial(&target, &name, None).await {
+    target.dialer.tunnel(&name, Some(&identity)).await?;
+    match target.dialer.tunnel(&name, None).await {
         Err(skipped @ Failure::Skipped(_)) => Err(skipped),
         Err(Failure::Failed(_)) => Ok(()),
         Ok(mut tunnel) => {
@@ -116,7 +65,10 @@ pub(super) async fn certificate_required(target: Arc<Target>) -> Result<(), Fail
 pub(super) async fn logs(target: Arc<Target>) -> Result<(), Failure> {
     const TEXT: &str = "conformance: a line\n";
     let mut node = target.node("logs").await?;
-    let mut tunnel = dial(&target, &node.name, Some(&node.identity)).await?;
+    let mut tunnel = target
+        .dialer
+        .tunnel(&node.name, Some(&node.identity))
+        .await?;
     // an API server looks where the node is, or where the cloud says that it is
     let patch = json!({"status": {"addresses":
         [{"type": "InternalIP", "address": "192.0.2.1"}, {"type": "Hostname", "address": node.name}],

@@ -1,10 +1,10 @@
 //! How the kit's cloud answers an edge: as KubeEdge's cloud does with an API server that has only these objects.
 
+use peer::now_ms;
 use serde_json::{Value, json};
 use wire::{Answer, Change, Downstream, Message, ObjectResp, ResourceType, Up, Upstream};
 
 use super::state::Cloud;
-use crate::peer::now_ms;
 
 const LEASES: &str = "kube-node-lease/lease/";
 

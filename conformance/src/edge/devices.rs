@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use peer::{Failure, now_ms};
 use serde_json::{Value, json};
 use wire::{Change, Downstream};
 
 use super::state::Cloud;
-use crate::{Failure, peer::now_ms};
 
 pub(super) async fn delivery(cloud: Arc<Cloud>) -> Result<(), Failure> {
     let membership = json!({

@@ -1,45 +1,92 @@
-//! CloudHub of the kit: one session at a time, the newest.
+//! The kit's cloud as edges use it: enrolment, one session at a time (the newest), and a tunnel that waits for its cases.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use tokio::{net::TcpStream, time::Instant};
-use tokio_rustls::server::TlsStream;
-use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use peer::{
+    Service,
+    cloud::{self, Caller, Opened, Refusal, bearer, certify, text},
+    session::{Automatic, Session},
+    tunnel::Tunnel,
+};
+use tokio::time::Instant;
+use tokio_tungstenite::{WebSocketStream, tungstenite::protocol};
+use wire::{
+    enroll::{CA_PATH, EDGE_CERT_PATH, NODE_NAME_HEADER, NODE_PATH},
+    websocket::Role,
+};
 
 use super::{
     answers::answers,
-    state::{Cloud, SessionRequest},
+    state::{Cloud, Enrolment, SessionRequest},
 };
-use crate::peer::session::{Automatic, Session};
 
-/// Serves one connection until it ends.
-pub(super) async fn serve(cloud: Arc<Cloud>, stream: TlsStream<TcpStream>) {
-    let certificate = stream
-        .get_ref()
-        .1
-        .peer_certificates()
-        .and_then(|chain| chain.first())
-        .map(|certificate| certificate.to_vec())
-        .unwrap_or_default();
-    let mut request = SessionRequest {
-        path: String::new(),
-        headers: BTreeMap::new(),
-        certificate,
-        at: Instant::now(),
-    };
-    // the type is the library's
-    #[allow(clippy::result_large_err)]
-    let keep = |asked: &Request, answer: Response| -> Result<Response, ErrorResponse> {
-        asked.uri().path().clone_into(&mut request.path);
-        for (name, value) in asked.headers() {
-            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
-            request.headers.insert(name.as_str().to_owned(), value);
+impl cloud::Cloud for Cloud {
+    type Accepted = ();
+
+    async fn answer(
+        &self,
+        request: Request<Bytes>,
+        caller: &Caller,
+    ) -> Result<Response<Bytes>, Refusal> {
+        let path = request.uri().path();
+        if path == CA_PATH {
+            self.change(|state| state.ca_requests += 1);
+        } else if path == EDGE_CERT_PATH {
+            let node = request.headers().get(NODE_NAME_HEADER);
+            let enrolment = Enrolment {
+                bearer: bearer(&request).map(str::to_owned),
+                node: node.map_or_else(String::new, |node| {
+                    String::from_utf8_lossy(node.as_bytes()).into_owned()
+                }),
+                csr: request.body().to_vec(),
+            };
+            self.change(|state| state.enrolments.push(enrolment));
+        } else if let Some(name) = path.strip_prefix(NODE_PATH) {
+            let path = format!("null/node/{name}");
+            let status = match self.state.lock().objects.contains_key(&path) {
+                true => StatusCode::OK,
+                false => StatusCode::NOT_FOUND,
+            };
+            return Ok(text(status, ""));
         }
-        Ok(answer)
-    };
-    let Ok(socket) = tokio_tungstenite::accept_hdr_async(stream, keep).await else {
-        return;
-    };
+        Ok(certify(&self.ca, &request, caller))
+    }
+
+    async fn accept(
+        &self,
+        _: Service,
+        _: &Request<()>,
+        _: &Caller,
+    ) -> Result<(HeaderMap, ()), Refusal> {
+        Ok((HeaderMap::new(), ()))
+    }
+
+    async fn serve(&self, service: Service, opened: Opened<()>) {
+        if service == Service::Tunnel {
+            let headers = headers(opened.request.headers());
+            let tunnel = Tunnel::new(opened.stream, Role::Server);
+            self.change(|state| state.tunnel = Some((headers, tunnel)));
+            return;
+        }
+        let request = SessionRequest {
+            path: opened.request.uri().path().to_owned(),
+            headers: headers(opened.request.headers()),
+            certificate: opened.caller.certificate.unwrap_or_default(),
+            at: Instant::now(),
+        };
+        let (stream, role) = (opened.stream, protocol::Role::Server);
+        let socket = WebSocketStream::from_raw_socket(stream, role, None).await;
+        serve_session(self, request, socket).await;
+    }
+}
+
+async fn serve_session(
+    cloud: &Cloud,
+    request: SessionRequest,
+    socket: WebSocketStream<peer::Stream>,
+) {
     let automatic = Automatic {
         keepalive: false,
         acknowledge: false,
@@ -51,7 +98,7 @@ pub(super) async fn serve(cloud: Arc<Cloud>, stream: TlsStream<TcpStream>) {
         state.outgoing = Some(outgoing.clone());
     });
     while let Ok(message) = session.next().await {
-        let replies = answers(&cloud, &message);
+        let replies = answers(cloud, &message);
         cloud.record(message);
         for reply in replies {
             let text = wire::json::encode(&reply);
@@ -67,4 +114,12 @@ pub(super) async fn serve(cloud: Arc<Cloud>, stream: TlsStream<TcpStream>) {
             state.outgoing = None;
         }
     });
+}
+
+fn headers(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+    headers
+        .iter()
+        .map(|(name, value)| (name.to_string(), text(value.as_bytes())))
+        .collect()
 }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use peer::{Failure, ensure, fail};
 use wire::{
     Message, Operation,
     enroll::{node_of_request, sha256_hex},
@@ -9,10 +10,6 @@ use wire::{
 };
 
 use super::state::{Cloud, Enrolment, SessionRequest};
-use crate::{
-    Failure,
-    failure::{ensure, fail},
-};
 
 fn last_enrolment(cloud: &Cloud) -> Result<Enrolment, Failure> {
     match cloud.state.lock().enrolments.last() {

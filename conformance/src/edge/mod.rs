@@ -6,7 +6,6 @@ mod devices;
 mod hub;
 mod joining;
 mod kit;
-mod listeners;
 mod node;
 mod pods;
 mod robustness;

@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use peer::{Failure, ensure};
 use serde_json::{Value, json};
 use wire::{Change, Operation};
 
 use super::state::Cloud;
-use crate::{Failure, failure::ensure};
 
 /// How long an edge may take to become ready.
 const READY_DEADLINE: Duration = Duration::from_secs(90);

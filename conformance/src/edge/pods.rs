@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use peer::{Failure, ensure};
 use serde_json::{Value, json};
 use wire::{Change, Message, Operation};
 
 use super::state::Cloud;
-use crate::{Failure, failure::ensure};
 
 /// How long a pod may take to start or stop.
 pub(super) const POD_DEADLINE: Duration = Duration::from_secs(90);

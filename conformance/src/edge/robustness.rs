@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use peer::{Failure, ensure, fail, now_ms};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite;
 use wire::{Answer, Change, Downstream, Group, Message, ObjectResp, Operation, ResourcePath};
@@ -9,11 +10,6 @@ use wire::{Answer, Change, Downstream, Group, Message, ObjectResp, Operation, Re
 use super::{
     pods::{container_id, start},
     state::{CONNECT_DEADLINE, Cloud},
-};
-use crate::{
-    Failure,
-    failure::{ensure, fail},
-    peer::now_ms,
 };
 
 fn map(name: &str, data: &str) -> Value {

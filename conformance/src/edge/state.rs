@@ -7,6 +7,7 @@ use std::{
 
 use kubeapi::patch::{ApplyOptions, PatchError, PatchKind, Target, patch};
 use parking_lot::Mutex;
+use peer::{Failure, fail, now_ms, tunnel::Tunnel};
 use serde_json::{Value, json};
 use tokio::{
     sync::{mpsc, watch},
@@ -15,12 +16,6 @@ use tokio::{
 use tokio_tungstenite::tungstenite;
 use wire::{
     Change, Downstream, Message, Operation, ResourcePath, Source, enroll::Ca, session::NODE_HEADER,
-};
-
-use crate::{
-    Failure,
-    failure::fail,
-    peer::{now_ms, tunnel::Tunnel},
 };
 
 /// Messages that are kept. Older ones are forgotten.

@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use peer::{Failure, ensure, tunnel::Tunnel};
 use wire::tunnel::{Connect, Frame, Kind, NODE_HEADER};
 
 use super::{pods::start, state::Cloud};
-use crate::{Failure, failure::ensure, peer::tunnel::Tunnel};
 
 /// How long an edge may take to open its tunnel, and to answer in it.
 const TUNNEL_DEADLINE: Duration = Duration::from_secs(30);

@@ -10,6 +10,7 @@ use conformance::{
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use limits::read_regular_text;
+use peer::{cloud::Addresses, edge::Endpoints};
 use wire::enroll::Token;
 
 use super::{Signals, connect, print_line};
@@ -112,9 +113,11 @@ async fn test_cloud(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
         port,
     };
     let target = cloud::Options {
-        https: at(options.https_port),
-        websocket: at(options.ws_port),
-        tunnel: options.tunnel_port.0.map(at),
+        endpoints: Endpoints {
+            https: at(options.https_port),
+            hub: at(options.ws_port),
+            tunnel: options.tunnel_port.0.map(at),
+        },
         token,
         client,
     };
@@ -142,19 +145,24 @@ async fn test_edge(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
     let at = |port| SocketAddr::new(options.address, port);
     let kit = edge::Kit::start(edge::Options {
         names: vec![options.address.to_string()],
-        https: at(options.https_port),
-        websocket: at(options.ws_port),
-        tunnel: at(options.tunnel_port.0.unwrap_or_default()),
+        addresses: Addresses {
+            https: at(options.https_port),
+            hub: at(options.ws_port),
+            tunnel: options.tunnel_port.0.map(at),
+        },
         image: options.image.clone(),
     })
     .await
     .map_err(of_failure)?;
-    let [https, websocket, tunnel] = kit.addresses();
+    let at = kit.addresses();
+    let tunnel = at.tunnel.map_or_else(String::new, |tunnel| {
+        format!(" --tunnel-port {}", tunnel.port())
+    });
     print_line(&format!(
-        "Join the edge within {:?}:\n  edge-agent join --cloud {websocket} --cert-port {} --tunnel-port {} --token {}",
+        "Join the edge within {:?}:\n  edge-agent join --cloud {} --cert-port {}{tunnel} --token {}",
         options.join_timeout,
-        https.port(),
-        tunnel.port(),
+        at.hub,
+        at.https.port(),
         kit.token()
     ));
     let name = kit

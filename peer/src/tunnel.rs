@@ -4,8 +4,6 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::{Instant, timeout_at},
@@ -15,21 +13,21 @@ use wire::{
     websocket::{self, Decoder, Message, Role},
 };
 
-use crate::{Failure, failure::fail};
+use crate::{Failure, Stream, fail};
 
 /// An open tunnel.
-pub(crate) struct Tunnel {
-    stream: TokioIo<Upgraded>,
+pub struct Tunnel {
+    stream: Stream,
     role: Role,
     decoder: Decoder,
     input: BytesMut,
 }
 
 impl Tunnel {
-    /// Wraps an upgraded connection; `role` is that of the kit.
-    pub(crate) fn new(stream: Upgraded, role: Role) -> Self {
+    /// Wraps an upgraded connection; `role` is that of this end.
+    pub fn new(stream: Stream, role: Role) -> Self {
         Self {
-            stream: TokioIo::new(stream),
+            stream,
             role,
             decoder: Decoder::new(role, MAX_FRAME),
             input: BytesMut::new(),
@@ -37,12 +35,18 @@ impl Tunnel {
     }
 
     /// Sends a frame of the tunnel.
-    pub(crate) async fn send(&mut self, frame: &Frame) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub async fn send(&mut self, frame: &Frame) -> Result<(), Failure> {
         self.write(Message::Text(Bytes::from(frame.encode()))).await
     }
 
     /// Sends any WebSocket message.
-    pub(crate) async fn write(&mut self, message: Message) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub async fn write(&mut self, message: Message) -> Result<(), Failure> {
         let mask = match self.role {
             Role::Client => Some(uuid_bytes()),
             Role::Server => None,
@@ -54,7 +58,10 @@ impl Tunnel {
     }
 
     /// Waits for a WebSocket message that `wanted` accepts. Pings are answered, other messages are dropped.
-    pub(crate) async fn expect<T>(
+    ///
+    /// # Errors
+    /// None arrives in time, or the connection ends.
+    pub async fn expect<T>(
         &mut self,
         what: &str,
         within: Duration,
@@ -81,7 +88,10 @@ impl Tunnel {
     }
 
     /// Waits for a frame of the tunnel that `wanted` accepts.
-    pub(crate) async fn expect_frame(
+    ///
+    /// # Errors
+    /// None arrives in time, or the connection ends.
+    pub async fn expect_frame(
         &mut self,
         what: &str,
         within: Duration,

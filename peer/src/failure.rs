@@ -1,8 +1,8 @@
-//! Why a case did not pass.
+//! Why something with a peer was not possible, or a test case did not pass.
 
 use std::{error::Error, fmt::Write};
 
-/// Why a case did not pass.
+/// Why something with a peer was not possible, or a test case did not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The implementation does something else than expected.
@@ -25,20 +25,29 @@ impl<E: Error> From<E> for Failure {
     }
 }
 
-/// Returns from a case that failed, with a message as `format!` takes it.
+impl Failure {
+    /// Returns the reason.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Failed(reason) | Self::Skipped(reason) => reason,
+        }
+    }
+}
+
+/// Returns from a function that failed, with a message as `format!` takes it.
+#[macro_export]
 macro_rules! fail {
     ($($message:tt)+) => {
         return Err($crate::Failure::Failed(format!($($message)+)))
     };
 }
 
-/// Returns from a case unless a condition holds.
+/// Returns from a function that failed unless a condition holds.
+#[macro_export]
 macro_rules! ensure {
     ($condition:expr, $($message:tt)+) => {
         if !$condition {
-            $crate::failure::fail!($($message)+);
+            $crate::fail!($($message)+);
         }
     };
 }
-
-pub(crate) use {ensure, fail};

@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use http::{Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::Request;
+use hyper::body::Body;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
@@ -14,15 +15,27 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use crate::Failure;
 
 /// The largest answer, bytes.
-const MAX_ANSWER: usize = 1024 * 1024;
+pub(crate) const MAX_ANSWER: usize = 1024 * 1024;
 /// How long one connection or request may take.
-pub(crate) const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
+pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Reads a body.
+pub(crate) async fn collect<B>(body: Limited<B>) -> Result<Bytes, Failure>
+where
+    B: Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match body.collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) => Err(Failure::Failed(error.to_string())),
+    }
+}
 
 /// Connects to `address` (`host:port`).
-pub(crate) async fn connect(
-    address: &str,
-    tls: ClientConfig,
-) -> Result<TlsStream<TcpStream>, Failure> {
+///
+/// # Errors
+/// The server cannot be reached, or its certificate is not of the CA that `tls` trusts.
+pub async fn connect(address: &str, tls: ClientConfig) -> Result<TlsStream<TcpStream>, Failure> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned())?;
@@ -38,13 +51,16 @@ pub(crate) async fn connect(
     }
 }
 
-/// Sends one request to `address` and returns the status and the body.
-pub(crate) async fn request(
+/// Sends one request to `address` and returns the answer.
+///
+/// # Errors
+/// There is no answer.
+pub async fn request(
     address: &str,
     tls: ClientConfig,
     request: http::request::Builder,
     body: Vec<u8>,
-) -> Result<(u16, Bytes), Failure> {
+) -> Result<Response<Bytes>, Failure> {
     let stream = connect(address, tls).await?;
     let request: Request<Full<Bytes>> = request
         .header(http::header::HOST, address)
@@ -54,10 +70,9 @@ pub(crate) async fn request(
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let asked = async {
             let answer = sender.send_request(request).await?;
-            let status = answer.status().as_u16();
-            let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
-            let body = body.map_err(|error| Failure::Failed(error.to_string()))?;
-            Ok((status, body.to_bytes()))
+            let (head, body) = answer.into_parts();
+            let body = collect(Limited::new(body, MAX_ANSWER)).await?;
+            Ok(Response::from_parts(head, body))
         };
         tokio::pin!(asked, connection);
         tokio::select! {

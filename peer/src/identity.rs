@@ -1,4 +1,4 @@
-//! Certificates of the kit, and the TLS that they give.
+//! Certificates, and the TLS that they give.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::Failure;
 
 /// A certificate and its key.
 #[derive(Clone)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// DER.
-    pub(crate) certificate: Vec<u8>,
+    pub certificate: Vec<u8>,
     /// SEC1 DER.
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
 }
 
 impl Identity {
@@ -36,7 +36,10 @@ fn roots(ca: &[u8]) -> Result<RootCertStore, rustls::Error> {
 }
 
 /// Returns the TLS of a client that trusts `ca` (DER), with or without a certificate.
-pub(crate) fn client_tls(ca: &[u8], identity: Option<&Identity>) -> Result<ClientConfig, Failure> {
+///
+/// # Errors
+/// The CA or the key cannot be used.
+pub fn client_tls(ca: &[u8], identity: Option<&Identity>) -> Result<ClientConfig, Failure> {
     let builder = ClientConfig::builder().with_root_certificates(roots(ca)?);
     Ok(match identity {
         None => builder.with_no_client_auth(),
@@ -45,7 +48,10 @@ pub(crate) fn client_tls(ca: &[u8], identity: Option<&Identity>) -> Result<Clien
 }
 
 /// Returns the TLS of a server whose clients must have, or may have, a certificate of `ca` (DER).
-pub(crate) fn server_tls(
+///
+/// # Errors
+/// The CA or the key cannot be used.
+pub fn server_tls(
     ca: &[u8],
     identity: &Identity,
     must: bool,

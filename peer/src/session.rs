@@ -1,4 +1,4 @@
-//! A session over WebSocket, of either end: a task owns the socket, and the test reads and writes messages.
+//! A session over WebSocket, of either end: a task owns the socket, and its user reads and writes messages.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -13,28 +13,27 @@ use tokio_tungstenite::{WebSocketStream, tungstenite};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::{Message, Upstream, session::HEARTBEAT};
 
-use super::{MAX_MESSAGE, now_ms};
-use crate::{Failure, failure::fail};
+use crate::{Failure, MAX_MESSAGE, fail, now_ms};
 
-/// Messages that wait for the test; a full queue stops reading from the socket.
+/// Messages that wait for the user; a full queue stops reading from the socket.
 const INBOX: usize = 256;
-/// Messages that the test has looked at and not taken. The oldest are dropped.
+/// Messages that the user has looked at and not taken. The oldest are dropped.
 const MAX_UNREAD: usize = 4096;
 /// How long an answer may take.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
 
 /// What the task of a session does by itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Automatic {
+pub struct Automatic {
     /// Send keepalive messages, as an edge does.
-    pub(crate) keepalive: bool,
+    pub keepalive: bool,
     /// Acknowledge messages that need it.
-    pub(crate) acknowledge: bool,
+    pub acknowledge: bool,
 }
 
 impl Automatic {
     /// What an edge does.
-    pub(crate) const EDGE: Self = Self {
+    pub const EDGE: Self = Self {
         keepalive: true,
         acknowledge: true,
     };
@@ -44,7 +43,7 @@ impl Automatic {
 type Held = Arc<Mutex<Option<String>>>;
 
 /// A session.
-pub(crate) struct Session {
+pub struct Session {
     outgoing: mpsc::Sender<tungstenite::Message>,
     incoming: mpsc::Receiver<Message>,
     unread: VecDeque<Message>,
@@ -56,7 +55,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Runs a session over an open socket.
-    pub(crate) fn start<S>(socket: WebSocketStream<S>, automatic: Automatic) -> Self
+    pub fn start<S>(socket: WebSocketStream<S>, automatic: Automatic) -> Self
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -94,12 +93,15 @@ impl Session {
     }
 
     /// Returns a sender of frames to the peer.
-    pub(crate) fn sender(&self) -> mpsc::Sender<tungstenite::Message> {
+    pub fn sender(&self) -> mpsc::Sender<tungstenite::Message> {
         self.outgoing.clone()
     }
 
     /// Returns the next message, or why there is none.
-    pub(crate) async fn next(&mut self) -> Result<Message, String> {
+    ///
+    /// # Errors
+    /// The session has ended; the error is the reason.
+    pub async fn next(&mut self) -> Result<Message, String> {
         match self.incoming.recv().await {
             Some(message) => Ok(message),
             None => Err(self.end.lock().clone()),
@@ -107,23 +109,26 @@ impl Session {
     }
 
     /// Does not acknowledge messages of this resource from now on. All others are: a cloud waits for one before it sends the next.
-    pub(crate) fn hold(&self, resource: &str) {
+    pub fn hold(&self, resource: &str) {
         *self.held.lock() = Some(resource.to_owned());
     }
 
     /// Sends any frame. A session that has ended drops it; the next read tells.
-    pub(crate) async fn send_frame(&self, frame: tungstenite::Message) {
+    pub async fn send_frame(&self, frame: tungstenite::Message) {
         self.outgoing.send(frame).await.ok();
     }
 
     /// Sends a message.
-    pub(crate) async fn send(&self, message: &Message) {
+    pub async fn send(&self, message: &Message) {
         let text = wire::json::encode(message);
         self.send_frame(tungstenite::Message::text(text)).await;
     }
 
     /// Waits for a message that `wanted` accepts; others are kept for later.
-    pub(crate) async fn expect(
+    ///
+    /// # Errors
+    /// None arrives in time, or the session ends.
+    pub async fn expect(
         &mut self,
         what: &str,
         within: Duration,
@@ -150,7 +155,10 @@ impl Session {
     }
 
     /// Waits for `during`, in which no message that `unwanted` accepts may arrive.
-    pub(crate) async fn expect_none(
+    ///
+    /// # Errors
+    /// Such a message arrives, or the session ends.
+    pub async fn expect_none(
         &mut self,
         what: &str,
         during: Duration,
@@ -164,13 +172,16 @@ impl Session {
     }
 
     /// Drops the messages that nobody has taken yet.
-    pub(crate) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.unread.clear();
         while self.incoming.try_recv().is_ok() {}
     }
 
     /// Sends a request of an edge and waits for the answer.
-    pub(crate) async fn ask(&mut self, request: Upstream) -> Result<Message, Failure> {
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn ask(&mut self, request: Upstream) -> Result<Message, Failure> {
         let request = request.into_message(now_ms());
         let what = format!("the answer to {}", request.route.summary());
         self.send(&request).await;
@@ -178,13 +189,19 @@ impl Session {
     }
 
     /// Waits for the answer to the message with this id.
-    pub(crate) async fn expect_answer(&mut self, what: &str, id: &str) -> Result<Message, Failure> {
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn expect_answer(&mut self, what: &str, id: &str) -> Result<Message, Failure> {
         self.expect(what, ANSWER_DEADLINE, |one| one.header.parent_msg_id == id)
             .await
     }
 
     /// Waits until the peer ends the session.
-    pub(crate) async fn wait_ended(&mut self, within: Duration) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// It does not.
+    pub async fn wait_ended(&mut self, within: Duration) -> Result<(), Failure> {
         let deadline = Instant::now() + within;
         // the queue must not fill up, or the end would never be read
         while let Ok(Some(_)) = timeout_at(deadline, self.incoming.recv()).await {}
@@ -258,7 +275,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Task<S> {
             Ok(())
         };
         if self.inbox.send(message).await.is_err() {
-            return Err("the test has ended".to_owned());
+            return Err("nobody reads the session".to_owned());
         }
         Ok(answer)
     }
