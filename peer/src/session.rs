@@ -141,8 +141,8 @@ impl Session {
         let deadline = Instant::now() + within;
         loop {
             match timeout_at(deadline, self.incoming.recv()).await {
-                Err(_) => fail!("{what}: not within {within:?}"),
-                Ok(None) => fail!("{what}: the session ended before: {}", self.end.lock()),
+                Err(_) => fail!("timed out after {within:?} waiting for {what}"),
+                Ok(None) => fail!("the session ended before {what}: {}", self.end.lock()),
                 Ok(Some(message)) if wanted(&message) => return Ok(message),
                 Ok(Some(message)) => {
                     if self.unread.len() == MAX_UNREAD {
@@ -165,7 +165,7 @@ impl Session {
         unwanted: impl Fn(&Message) -> bool,
     ) -> Result<(), Failure> {
         match self.expect(what, during, unwanted).await {
-            Ok(message) => fail!("{what}: {} arrived", message.route.summary()),
+            Ok(message) => fail!("unexpected {what}: {}", message.route.summary()),
             Err(_) if !self.ended.is_cancelled() => Ok(()),
             Err(failure) => Err(failure),
         }

@@ -75,13 +75,13 @@ impl Tunnel {
                 }
                 match message {
                     Message::Ping(payload) => self.write(Message::Pong(payload)).await?,
-                    Message::Close(_) => fail!("{what}: the tunnel was closed before"),
+                    Message::Close(_) => fail!("the tunnel was closed before {what}"),
                     _ => {}
                 }
             }
             match timeout_at(deadline, self.stream.read_buf(&mut self.input)).await {
-                Err(_) => fail!("{what}: not within {within:?}"),
-                Ok(Ok(0)) => fail!("{what}: the tunnel ended before"),
+                Err(_) => fail!("timed out after {within:?} waiting for {what}"),
+                Ok(Ok(0)) => fail!("the tunnel ended before {what}"),
                 Ok(read) => drop(read?),
             }
         }

@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 pub use self::target::{Options, Target};
 use crate::{Case, CaseInfo, CaseResult, run::run};
-use peer::Failure;
 
 /// Cases that run at a time. Most of them wait.
 const WIDTH: usize = 8;
@@ -26,21 +25,16 @@ pub fn list() -> Vec<CaseInfo> {
     cases::CASES.iter().map(|case| case.info).collect()
 }
 
-/// Runs the cases that `wanted` accepts. `done` is called with each outcome as it arrives.
-///
-/// # Errors
-/// The cloud's CA cannot be fetched, or its API does not let the kit create its namespace.
+/// Runs the cases that `wanted` accepts. `done` is called with each outcome as it arrives. The objects of the run stay:
+/// [`Target::clean_up`] removes them.
 pub async fn test(
-    options: Options,
+    target: &Arc<Target>,
     wanted: impl Fn(&CaseInfo) -> bool,
     done: impl FnMut(&CaseResult),
-) -> Result<Vec<CaseResult>, Failure> {
-    let target = Arc::new(Target::new(options).await?);
+) -> Vec<CaseResult> {
     let cases: Vec<&Case<Target>> = cases::CASES
         .iter()
         .filter(|case| wanted(&case.info))
         .collect();
-    let results = run(&target, &cases, WIDTH, done).await;
-    target.clean_up().await;
-    Ok(results)
+    run(target, &cases, WIDTH, done).await
 }

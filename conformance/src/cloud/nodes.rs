@@ -11,13 +11,11 @@ use peer::{Failure, ensure};
 use serde_json::json;
 use wire::{Change, ResourceType, Upstream};
 
-use super::target::{DELIVERY_DEADLINE, Target, node_object};
-
-const LEASES: &str = "kube-node-lease";
+use super::target::{DELIVERY_DEADLINE, NODE_LEASES, Target, node_object};
 
 /// Returns a query for the node's lease. Every cloud answers it, and it changes nothing.
 pub(super) fn lease_query(node: &str) -> Upstream {
-    Upstream::query(LEASES, &ResourceType::Lease, node)
+    Upstream::query(NODE_LEASES, &ResourceType::Lease, node)
 }
 
 fn nodes(target: &Target) -> Api<Node> {
@@ -94,10 +92,10 @@ pub(super) async fn lease(target: Arc<Target>) -> Result<(), Failure> {
         missing.content
     );
     let mut object = json!({
-        "metadata": {"name": name, "namespace": LEASES},
+        "metadata": {"name": name, "namespace": NODE_LEASES},
         "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": "2026-01-01T00:00:00.000000Z"},
     });
-    let put = |change, object| Upstream::put(change, LEASES, &ResourceType::Lease, &name, object);
+    let put = |change, object| Upstream::put(change, NODE_LEASES, &ResourceType::Lease, &name, object);
     let answer = node
         .session
         .ask(put(Change::Insert, object.clone()))
@@ -116,7 +114,7 @@ pub(super) async fn lease(target: Arc<Target>) -> Result<(), Failure> {
         "the lease was not renewed: {}",
         answer.content["Err"]
     );
-    let leases = Api::<Lease>::namespaced(target.client.clone(), LEASES);
+    let leases = Api::<Lease>::namespaced(target.client.clone(), NODE_LEASES);
     target
         .wait(&leases, &name, "the renewed lease", |lease| {
             let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref());

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Namespace, Node, Pod, ServiceAccount},
+};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
     core::NamespaceResourceScope,
 };
-use parking_lot::Mutex;
 use peer::{
     Failure,
     edge::{Dialer, Endpoints, session_headers},
@@ -18,13 +20,19 @@ use peer::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use wire::{Change, ResourceType, Upstream, enroll::Token};
 
 /// How long a cloud may take to deliver an object.
 pub(super) const DELIVERY_DEADLINE: Duration = Duration::from_secs(30);
 /// How long the kit waits for a change in the API.
 const API_DEADLINE: Duration = Duration::from_secs(30);
+/// How long removing the objects of a run may take.
+const CLEAN_UP_DEADLINE: Duration = Duration::from_secs(30);
+/// The beginning of the namespace of a run.
+const PREFIX: &str = "conformance-";
+/// The namespace of the nodes' leases.
+pub(super) const NODE_LEASES: &str = "kube-node-lease";
 
 /// How the cloud is reached.
 #[derive(Clone)]
@@ -44,8 +52,6 @@ pub struct Target {
     pub(super) client: Client,
     /// The namespace of all objects of this run.
     pub(super) namespace: String,
-    run: String,
-    nodes: Mutex<Vec<String>>,
 }
 
 /// A node that the kit plays.
@@ -56,49 +62,91 @@ pub(super) struct PlayedNode {
 }
 
 impl Target {
-    pub(super) async fn new(options: Options) -> Result<Self, Failure> {
+    /// Fetches the cloud's CA, and creates the namespace of this run. [`Self::clean_up`] removes what a run creates.
+    ///
+    /// # Errors
+    /// The CA cannot be fetched, or the API does not let the kit create its namespace.
+    pub async fn prepare(options: Options) -> Result<Self, Failure> {
         let dialer = Dialer::discover(options.endpoints, &options.token).await?;
         let run = uuid::Uuid::new_v4().simple().to_string()[..6].to_owned();
-        let namespace = format!("conformance-{run}");
         let target = Self {
             dialer,
             token: options.token,
             client: options.client,
-            namespace: namespace.clone(),
-            run,
-            nodes: Mutex::new(Vec::new()),
+            namespace: format!("{PREFIX}{run}"),
         };
-        let namespaces = Api::<Namespace>::all(target.client.clone());
-        let object = json!({"metadata": {"name": namespace}});
-        namespaces
+        if let Err(failure) = target.create_namespace().await {
+            target.clean_up().await;
+            return Err(failure);
+        }
+        Ok(target)
+    }
+
+    /// Returns the namespace of all objects of this run. The names of its nodes begin with it.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    async fn create_namespace(&self) -> Result<(), Failure> {
+        let object = json!({"metadata": {"name": self.namespace}});
+        Api::<Namespace>::all(self.client.clone())
             .create(&PostParams::default(), &serde_json::from_value(object)?)
             .await?;
         // a controller may be faster, and pods are refused without it
         let account = json!({"metadata": {"name": "default"}});
         let account: ServiceAccount = serde_json::from_value(account)?;
-        match target.api().create(&PostParams::default(), &account).await {
+        match self.api().create(&PostParams::default(), &account).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             created => drop(created?),
         }
-        Ok(target)
+        Ok(())
     }
 
-    /// Removes the objects of this run. What cannot be removed stays, as the namespace says.
-    pub(super) async fn clean_up(&self) {
-        let now = DeleteParams::default().grace_period(0);
-        let pods = self.api::<Pod>();
-        pods.delete_collection(&now, &ListParams::default())
-            .await
-            .ok();
-        let nodes = Api::<Node>::all(self.client.clone());
-        let names = std::mem::take(&mut *self.nodes.lock());
-        for name in names {
-            nodes.delete(&name, &now).await.ok();
+    /// Removes the objects of this run, and returns what could not be removed: kind, name and reason.
+    pub async fn clean_up(&self) -> Vec<String> {
+        let client = || self.client.clone();
+        let immediate = DeleteParams::default().grace_period(0);
+        let removed = async {
+            let (pods, all) = (self.api::<Pod>(), ListParams::default());
+            let deleted = pods.delete_collection(&immediate, &all).await;
+            let mut left = Vec::from_iter(remaining("pods of namespace", &self.namespace, deleted));
+            let namespaces = Api::<Namespace>::all(client());
+            let deleted = namespaces.delete(&self.namespace, &immediate).await;
+            left.extend(remaining("namespace", &self.namespace, deleted));
+            let leases = Api::<Lease>::namespaced(client(), NODE_LEASES);
+            left.extend(self.remove_ours("lease", leases, &immediate).await);
+            // last: a session that has just ended may still register its node
+            let nodes = Api::<Node>::all(client());
+            left.extend(self.remove_ours("node", nodes, &immediate).await);
+            left
+        };
+        match timeout(CLEAN_UP_DEADLINE, removed).await {
+            Ok(left) => left,
+            Err(_) => vec![format!(
+                "namespace {0}, and nodes whose names begin with {0}: the API did not answer within {CLEAN_UP_DEADLINE:?}",
+                self.namespace
+            )],
         }
-        Api::<Namespace>::all(self.client.clone())
-            .delete(&self.namespace, &now)
-            .await
-            .ok();
+    }
+
+    /// Removes the objects of a kind whose names begin with that of the namespace.
+    async fn remove_ours<K>(&self, kind: &str, api: Api<K>, how: &DeleteParams) -> Vec<String>
+    where
+        K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let listed = match api.list_metadata(&ListParams::default()).await {
+            Ok(listed) => listed,
+            failed => {
+                return Vec::from_iter(remaining(kind, &format!("{}-*", self.namespace), failed));
+            }
+        };
+        let api = &api;
+        let names = listed.items.iter().map(ResourceExt::name_any);
+        let deletions = names
+            .filter(|name| name.starts_with(&self.namespace))
+            .map(|name| async move { remaining(kind, &name, api.delete(&name, how).await) });
+        let left = futures::future::join_all(deletions).await;
+        left.into_iter().flatten().collect()
     }
 
     /// Returns the API of a kind in the namespace of this run.
@@ -140,7 +188,7 @@ impl Target {
             }
             ensure!(
                 Instant::now() < deadline,
-                "{what}: not within {API_DEADLINE:?} in the API"
+                "timed out after {API_DEADLINE:?} waiting for {what} in the API"
             );
             sleep(Duration::from_millis(200)).await;
         }
@@ -148,9 +196,7 @@ impl Target {
 
     /// Returns a name of a node for a case, which is removed after the run.
     pub(super) fn node_name(&self, case: &str) -> String {
-        let name = format!("conformance-{}-{case}", self.run);
-        self.nodes.lock().push(name.clone());
-        name
+        format!("{}-{case}", self.namespace)
     }
 
     /// Enrols a node with the join token.
@@ -201,6 +247,15 @@ impl Target {
             identity,
             session,
         })
+    }
+}
+
+/// Returns what a deletion has left: kind, name and reason.
+fn remaining<T>(kind: &str, name: &str, deleted: Result<T, kube::Error>) -> Option<String> {
+    match deleted {
+        Ok(_) => None,
+        Err(kube::Error::Api(status)) if status.code == 404 => None,
+        Err(error) => Some(format!("{kind} {name}: {error}")),
     }
 }
 

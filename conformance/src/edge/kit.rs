@@ -8,6 +8,7 @@ use std::{
 use peer::{
     Failure,
     cloud::{Addresses, Servers},
+    fail,
 };
 use wire::enroll::{Ca, Token};
 
@@ -43,7 +44,7 @@ impl Kit {
         let now = SystemTime::now();
         let ca = Ca::generate(now)?;
         let token = Token::mint(&ca, now, TOKEN_LIFETIME)?;
-        let cloud = Arc::new(Cloud::new(ca, options.image));
+        let cloud = Arc::new(Cloud::new(ca, options.image, options.addresses.tunnel.is_some()));
         let servers =
             Servers::start(cloud.clone(), &cloud.ca, options.names, options.addresses).await?;
         Ok(Self {
@@ -68,11 +69,15 @@ impl Kit {
     /// # Errors
     /// None has within this time.
     pub async fn wait_joined(&self, within: Duration) -> Result<String, Failure> {
-        let joined = self.cloud.until("an edge that joins", within, |state| {
+        let joined = self.cloud.until("an edge", within, |state| {
             state.outgoing.as_ref().map(drop)
         });
-        joined.await?;
-        self.cloud.node()
+        match joined.await {
+            Ok(()) => self.cloud.node(),
+            Err(_) => fail!(
+                "no edge joined within {within:?}; check that the edge reaches these addresses"
+            ),
+        }
     }
 
     pub(super) fn cloud(&self) -> &Arc<Cloud> {

@@ -233,8 +233,10 @@ pub(super) async fn other_uid(cloud: Arc<Cloud>) -> Result<(), Failure> {
         ))
         .await?;
     cloud
-        .expect_none("the pod was stopped", (mark, QUIET), |one| {
-            is_status_of("kept")(one) && one.content.to_string().contains("terminated")
-        })
+        .expect_none(
+            "status of the pod, which was stopped",
+            (mark, QUIET),
+            |one| is_status_of("kept")(one) && one.content.to_string().contains("terminated"),
+        )
         .await
 }

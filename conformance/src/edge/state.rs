@@ -32,6 +32,8 @@ pub(super) struct Cloud {
     pub(super) ca: Ca,
     /// The image of the pods.
     pub(super) image: String,
+    /// Whether the kit serves the stream tunnel.
+    pub(super) has_tunnel: bool,
     pub(super) state: Mutex<CloudState>,
     /// Counts changes of the state.
     changes: watch::Sender<u64>,
@@ -79,10 +81,11 @@ pub(super) struct CloudState {
 }
 
 impl Cloud {
-    pub(super) fn new(ca: Ca, image: String) -> Self {
+    pub(super) fn new(ca: Ca, image: String, has_tunnel: bool) -> Self {
         Self {
             ca,
             image,
+            has_tunnel,
             state: Mutex::default(),
             changes: watch::channel(0).0,
         }
@@ -134,7 +137,7 @@ impl Cloud {
         };
         match timeout(within, found).await {
             Ok(Some(found)) => Ok(found),
-            _ => fail!("{what}: not within {within:?}"),
+            _ => fail!("timed out after {within:?} waiting for {what}"),
         }
     }
 
@@ -161,7 +164,7 @@ impl Cloud {
         unwanted: impl Fn(&Message) -> bool,
     ) -> Result<(), Failure> {
         match self.expect(what, (mark, during), unwanted).await {
-            Ok(seen) => fail!("{what}: {}", seen.message.route.summary()),
+            Ok(seen) => fail!("unexpected {what}: {}", seen.message.route.summary()),
             Err(_) => Ok(()),
         }
     }

@@ -12,6 +12,11 @@ use super::{pods::start, state::Cloud};
 const TUNNEL_DEADLINE: Duration = Duration::from_secs(30);
 
 async fn newest(cloud: &Cloud) -> Result<(BTreeMap<String, String>, Tunnel), Failure> {
+    if !cloud.has_tunnel {
+        return Err(Failure::Skipped(
+            "the kit serves no stream tunnel (--tunnel-port off)".to_owned(),
+        ));
+    }
     let opened = cloud.until("a tunnel", TUNNEL_DEADLINE, |state| state.tunnel.take());
     match opened.await {
         Ok(tunnel) => Ok(tunnel),

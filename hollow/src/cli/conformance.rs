@@ -18,14 +18,14 @@ const CASES: &str = "Cases and reports";
 
 /// Conformance tests of a cloud or an edge.
 #[derive(Args, Clone, Debug)]
-#[group(id = "side", required = true, multiple = false, args = ["cloud", "edge", "list"])]
+#[group(id = "side", required = true, multiple = true, args = ["cloud", "edge", "list"])]
 pub struct Conformance {
     /// Test the cloud at this host name or IP address, as in its certificate
     #[arg(long, value_name = "HOST", value_parser = host)]
     pub cloud: Option<String>,
 
     /// Test the edge that joins this command
-    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "token_file"])]
+    #[arg(long, conflicts_with_all = ["cloud", "kubeconfig", "context", "token_file"])]
     pub edge: bool,
 
     /// Port of the HTTPS server, which issues certificates
@@ -68,7 +68,7 @@ pub struct Conformance {
     #[arg(long, value_name = "PROFILE", value_enum, hide_possible_values = true, help_heading = CASES)]
     pub profile: Option<CaseProfile>,
 
-    /// List the cases of clouds and edges with their sources, and exit
+    /// List the selected cases with their sources, and exit
     #[arg(long, help_heading = CASES)]
     pub list: bool,
 

@@ -1,59 +1,68 @@
 //! `cloudsim conformance`: tests a cloud as edges use it, or an edge as its cloud.
 
-use std::{net::SocketAddr, path::Path, process::ExitCode};
+use std::{
+    fs::File, io::Write as _, net::SocketAddr, path::Path, process::ExitCode, sync::Arc,
+    time::Duration,
+};
 
 use agent::config::HostPort;
 use anyhow::{Context, anyhow, bail};
 use conformance::{
-    CaseInfo, CaseResult, Failure, Implementation, Profile, Report, Verdict, cloud, edge,
+    CaseInfo, CaseResult, Failure, Implementation, Profile, Report, Verdict,
+    cloud::{self, Target},
+    edge,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use limits::read_regular_text;
 use peer::{cloud::Addresses, edge::Endpoints};
+use tokio::time::timeout;
 use wire::enroll::Token;
 
-use super::{Signals, connect, print_line};
+use super::{Signals, connect, print_line, warn};
 use crate::{
     cli::{CaseProfile, Conformance},
-    scenario,
+    nearest, scenario,
 };
 
+/// The sides that can be tested.
+const CLOUD: &str = "cloud";
+const EDGE: &str = "edge";
+/// How long fetching the CA and creating the namespace may take.
+const PREPARE_DEADLINE: Duration = Duration::from_secs(60);
 /// The largest file with a join token, bytes.
 const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 /// The Secret with the join token, KubeEdge's.
 const TOKEN_SECRET: (&str, &str, &str) = ("kubeedge", "tokensecret", "tokendata");
 
 pub(super) async fn run(options: Conformance) -> anyhow::Result<ExitCode> {
+    let selected = select(&options)?;
     if options.list {
-        for (side, cases) in [("cloud", cloud::list()), ("edge", edge::list())] {
-            for case in cases {
-                print_line(&format!(
-                    "{side:<5}  {:<9} {:<28} {}  [{}]",
-                    profile(case.profile),
-                    case.id,
-                    case.title,
-                    case.source
-                ));
-            }
+        for (side, case) in selected {
+            let CaseInfo {
+                id, title, source, ..
+            } = case;
+            let profile = profile(case.profile);
+            print_line(&format!(
+                "{side:<5}  {profile:<9} {id:<28} {title}  [{source}]"
+            ));
         }
         return Ok(ExitCode::SUCCESS);
     }
     let mut signals = Signals::listen()?;
-    let testing = async {
-        if options.edge {
-            test_edge(&options).await.map(|results| ("edge", results))
-        } else {
-            test_cloud(&options).await.map(|results| ("cloud", results))
-        }
+    let files = [&options.report, &options.junit]
+        .map(|path| path.as_deref().map(ReportFile::create).transpose());
+    let [yaml, junit] = files;
+    let (yaml, junit) = (yaml?, junit?);
+    let (side, results) = if options.edge {
+        let results = tokio::select! {
+            tested = Box::pin(test_edge(&options)) => tested?,
+            () = signals.wait() => bail!("stopped by a signal before all cases were run; objects of the run stay on the edge"),
+        };
+        (EDGE, results)
+    } else {
+        (CLOUD, Box::pin(test_cloud(&options, &mut signals)).await?)
     };
-    let (side, results) = tokio::select! {
-        tested = Box::pin(testing) => tested?,
-        () = signals.wait() => bail!("stopped by a signal before all cases were run; objects of the run may remain in a namespace conformance-…"),
-    };
-    if results.is_empty() {
-        bail!("no case has this id and profile; `cloudsim conformance --list` lists them");
-    }
     let report = Report {
         side,
         implementation: Implementation {
@@ -63,7 +72,50 @@ pub(super) async fn run(options: Conformance) -> anyhow::Result<ExitCode> {
         transport: "websocket",
         results,
     };
-    finish(&options, &report)
+    print_line(report.summary().trim_end());
+    if let Some(file) = yaml {
+        let date = jiff::Timestamp::now().to_string();
+        file.write(&report.to_yaml(&date).map_err(|why| anyhow!(why))?)?;
+    }
+    if let Some(file) = junit {
+        file.write(&scenario::junit(&[outcome(&report)]))?;
+    }
+    Ok(if report.is_success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Returns the cases that the options select, each with its side.
+///
+/// # Errors
+/// A prefix, or the profile, selects none.
+fn select(options: &Conformance) -> anyhow::Result<Vec<(&'static str, CaseInfo)>> {
+    let sides = [(CLOUD, cloud::list()), (EDGE, edge::list())];
+    let all: Vec<_> = sides
+        .into_iter()
+        .filter(|(side, _)| match (&options.cloud, options.edge) {
+            (Some(_), _) => *side == CLOUD,
+            (None, true) => *side == EDGE,
+            (None, false) => true,
+        })
+        .flat_map(|(side, cases)| cases.into_iter().map(move |case| (side, case)))
+        .collect();
+    for prefix in &options.cases {
+        if !all.iter().any(|(_, case)| case.id.starts_with(prefix)) {
+            let near = nearest(prefix, all.iter().map(|(_, case)| case.id));
+            bail!(
+                "no case begins with {prefix:?}{near}; `cloudsim conformance --list` lists all cases"
+            );
+        }
+    }
+    let mut selected = all;
+    selected.retain(|(_, case)| is_wanted(options, case));
+    if selected.is_empty() {
+        bail!("--profile and --case select no case; omit one of them");
+    }
+    Ok(selected)
 }
 
 fn profile(profile: Profile) -> &'static str {
@@ -95,7 +147,10 @@ fn of_failure(failure: Failure) -> anyhow::Error {
     }
 }
 
-async fn test_cloud(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
+async fn test_cloud(
+    options: &Conformance,
+    signals: &mut Signals,
+) -> anyhow::Result<Vec<CaseResult>> {
     let client = connect::connect(&options.access).await?;
     let text = match &options.token_file {
         Some(file) => read_regular_text(file, MAX_TOKEN_BYTES).with_context(|| {
@@ -121,10 +176,31 @@ async fn test_cloud(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
         token,
         client,
     };
-    let tested = cloud::test(target, |case| is_wanted(options, case), print_result).await;
-    tested
-        .map_err(of_failure)
-        .context("cannot test the cloud; check --cloud, the ports and the kubeconfig")
+    let prepared = timeout(PREPARE_DEADLINE, Target::prepare(target)).await;
+    let target = prepared
+        .with_context(|| format!("timed out after {PREPARE_DEADLINE:?}"))
+        .and_then(|prepared| prepared.map_err(of_failure))
+        .context("cannot test the cloud; check --cloud, --https-port and --kubeconfig")?;
+    let target = Arc::new(target);
+    let results = tokio::select! {
+        results = cloud::test(&target, |case| is_wanted(options, case), print_result) => Some(results),
+        () = signals.wait() => None,
+    };
+    // the kit's sessions have ended, and register no more nodes
+    let left = signals.drain(target.clean_up()).await?;
+    for object in &left {
+        warn(&format!("cannot remove {object}"));
+    }
+    results.with_context(|| {
+        let what = match left.len() {
+            0 => "was removed, with the nodes of the run",
+            _ => "is the namespace of the objects that were not removed",
+        };
+        format!(
+            "stopped by a signal before all cases were run; {} {what}",
+            target.namespace()
+        )
+    })
 }
 
 /// Reads the join token that the cloud keeps in its cluster.
@@ -153,7 +229,10 @@ async fn test_edge(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
         image: options.image.clone(),
     })
     .await
-    .map_err(of_failure)?;
+    .map_err(of_failure)
+    .context(
+        "cannot start the kit's cloud; check --address, --https-port, --ws-port and --tunnel-port",
+    )?;
     let at = kit.addresses();
     let tunnel = at.tunnel.map_or_else(String::new, |tunnel| {
         format!(" --tunnel-port {}", tunnel.port())
@@ -173,27 +252,49 @@ async fn test_edge(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
     Ok(edge::test(&kit, |case| is_wanted(options, case), print_result).await)
 }
 
-/// Writes the reports, and prints the summary.
-fn finish(options: &Conformance, report: &Report) -> anyhow::Result<ExitCode> {
-    print_line(report.summary().trim_end());
-    if let Some(file) = &options.report {
-        let date = jiff::Timestamp::now().to_string();
-        let yaml = report.to_yaml(&date).map_err(|why| anyhow!(why))?;
-        write(file, &yaml)?;
-    }
-    if let Some(file) = &options.junit {
-        write(file, &scenario::junit(&[outcome(report)]))?;
-    }
-    Ok(if report.is_success() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+/// A file for a report, which is created before the cases run: hours may be lost otherwise.
+struct ReportFile<'a> {
+    path: &'a Path,
+    file: File,
+    /// Whether this run created it.
+    is_new: bool,
 }
 
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(file, text)
-        .with_context(|| format!("cannot write {}; name another file", file.display()))
+impl<'a> ReportFile<'a> {
+    fn create(path: &'a Path) -> anyhow::Result<Self> {
+        let is_new = !path.exists();
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)
+            .with_context(|| cannot_write(path))?;
+        Ok(Self { path, file, is_new })
+    }
+
+    fn write(mut self, text: &str) -> anyhow::Result<()> {
+        self.is_new = false;
+        // a pipe or terminal has no length
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.file
+            .write_all(text.as_bytes())
+            .with_context(|| cannot_write(self.path))
+    }
+}
+
+impl Drop for ReportFile<'_> {
+    /// Removes the empty file of a run without a report.
+    fn drop(&mut self) {
+        if self.is_new {
+            std::fs::remove_file(self.path).ok();
+        }
+    }
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}; name another file", path.display())
 }
 
 /// Converts a report for JUnit: one suite, with a test case for each case.
