@@ -12,7 +12,7 @@ use rustls_pki_types::ServerName;
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::Failure;
+use crate::{Failure, fail};
 
 /// The largest answer, bytes.
 pub(crate) const MAX_ANSWER: usize = 1024 * 1024;
@@ -44,10 +44,9 @@ pub async fn connect(address: &str, tls: ClientConfig) -> Result<TlsStream<TcpSt
         TlsConnector::from(Arc::new(tls)).connect(name, tcp).await
     };
     match timeout(REQUEST_DEADLINE, connected).await {
-        Ok(stream) => Ok(stream?),
-        Err(_) => Err(Failure::Failed(format!(
-            "no connection to {address} within {REQUEST_DEADLINE:?}"
-        ))),
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => fail!("cannot connect to {address}: {error}"),
+        Err(_) => fail!("cannot connect to {address}: no answer within {REQUEST_DEADLINE:?}"),
     }
 }
 
