@@ -51,6 +51,7 @@ targets! {
     frame "frame",
     compression "compression",
     recording "recording",
+    comparison "comparison",
     application "application",
     path "path",
     cri "cri",

@@ -14,7 +14,7 @@ pub use self::{
     file::Limits,
     line::{Body, Connection, End, Frame, Gap, Header, Line, Side, Transport, VERSION},
     reader::{Fault, ReadError, Reader},
-    recorder::{ConnectionRecorder, Options, Recorder, Recording, StartError, headers},
+    recorder::{ConnectionRecorder, Options, Recorder, Recording, StartError, headers, kind_of},
 };
 
 #[cfg(test)]

@@ -95,6 +95,11 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// Returns the offset of the block from which the last line was read.
+    pub fn block_offset(&self) -> u64 {
+        self.block.offset
+    }
+
     /// Reads the next block. After an unusable block, the following one can be read.
     fn fill(&mut self) -> Result<bool, Fault> {
         let mut head = [0; INDEX_BYTES];

@@ -242,6 +242,16 @@ fn redact(redactor: &Redactor, frame: &mut Frame) {
     }
 }
 
+/// Returns the kind of a message, by its name in the specification.
+pub fn kind_of(from: Side, message: &Message) -> &'static str {
+    let (route, content) = (&message.route, &message.content);
+    let found = match from {
+        Side::Edge => kind::find(kind::UP, route, content).map(|kind| kind.name),
+        Side::Cloud => kind::find(kind::DOWN, route, content).map(|kind| kind.name),
+    };
+    found.unwrap_or("unknown")
+}
+
 /// Returns the headers of a request or response, for [`Recorder::connect`] and [`ConnectionRecorder::request`].
 pub fn headers(headers: &http::HeaderMap) -> BTreeMap<String, String> {
     let mut all = BTreeMap::<String, String>::new();
@@ -341,18 +351,8 @@ impl ConnectionRecorder {
     /// Records a message of `size` bytes.
     pub fn message(&self, from: Side, message: &Message, size: usize) {
         self.frame(from, size, || {
-            let found = match from {
-                Side::Edge => {
-                    kind::find(kind::UP, &message.route, &message.content).map(|kind| kind.name)
-                }
-                Side::Cloud => {
-                    kind::find(kind::DOWN, &message.route, &message.content).map(|kind| kind.name)
-                }
-            };
-            (
-                found.unwrap_or("unknown"),
-                Body::Message(Box::new(message.clone())),
-            )
+            let body = Body::Message(Box::new(message.clone()));
+            (kind_of(from, message), body)
         });
     }
 

@@ -35,7 +35,7 @@ const MAX_TEST_LINES: usize = 800;
 const MAX_COMMENT: usize = 140;
 
 /// The workspace's crates.
-const CRATES: [&str; 25] = [
+const CRATES: [&str; 26] = [
     "wire",
     "objectstore",
     "kubeapi",
@@ -47,6 +47,7 @@ const CRATES: [&str; 25] = [
     "conformance",
     "record",
     "peer",
+    "replay",
     "unixsocket",
     "spdy",
     "componentbase",

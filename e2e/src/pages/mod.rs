@@ -64,7 +64,7 @@ pub const SESSIONS: [(&str, &[&str]); 6] = [
         ],
     ),
     ("rules", &["docs/rules.md", "docs/servicebus.md"]),
-    ("record", &["docs/record.md"]),
+    ("record", &["docs/record.md", "docs/replay.md"]),
     ("conformance", &["docs/conformance.md"]),
     // with containerd
     ("mesh", &["docs/mesh.md"]),

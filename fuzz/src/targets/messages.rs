@@ -205,19 +205,45 @@ pub(super) fn recording(input: &[u8]) {
     );
 }
 
+/// The first line of a recording.
+const RECORDING: &[u8] = br#"{"type":"recording","format":"kubeedge-recording","version":1,"program":"p","kubeedge":"v1","side":"edge","started":"","part":1,"redacted":true}
+"#;
+
+fn block(number: u32, lines: &[u8]) -> Vec<u8> {
+    let index = record::block::Index {
+        number,
+        lines: 1,
+        ..Default::default()
+    };
+    record::block::encode(lines, index)
+}
+
 /// Returns recordings with one and with two blocks.
 pub(super) fn recordings() -> Vec<Vec<u8>> {
-    let header = br#"{"type":"recording","format":"kubeedge-recording","version":1,"program":"p","kubeedge":"v1","side":"edge","started":"","part":1,"redacted":true}
-"#;
     let gap = b"{\"type\":\"gap\",\"time\":1,\"frames\":2}\n";
-    let block = |number: u32, lines: &[u8]| {
-        let index = record::block::Index {
-            number,
-            lines: 1,
-            ..Default::default()
-        };
-        record::block::encode(lines, index)
-    };
-    let first = block(0, header);
+    let first = block(0, RECORDING);
     vec![first.clone(), [first, block(1, gap)].concat()]
+}
+
+/// Compares a recording of these lines with itself.
+pub(super) fn comparison(lines: &[u8]) {
+    let recording = [block(0, RECORDING), block(1, lines)].concat();
+    let Ok(script) = replay::Script::read(&recording[..], &replay::Selection::default()) else {
+        return;
+    };
+    let comparison = replay::compare(&script, &script);
+    assert!(comparison.is_same(), "{}", comparison.to_text(["A", "B"]));
+}
+
+/// Returns the lines of a recorded session.
+pub(super) fn sessions() -> Vec<Vec<u8>> {
+    let mut session = String::new();
+    for message in corpus::recorded_messages() {
+        if let Ok(message) = serde_json::from_slice::<Value>(&message) {
+            let frame = serde_json::json!({"type": "frame", "connection": 1, "time": 1, "from": "edge", "size": 1,
+                "message": message});
+            session.push_str(&format!("{frame}\n"));
+        }
+    }
+    vec![session.into_bytes()]
 }

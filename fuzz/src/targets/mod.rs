@@ -38,7 +38,7 @@ pub fn target(name: &str) -> Result<Target, NoSuchTarget> {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 28] = [
+pub const TARGETS: [Target; 29] = [
     decoder("json", messages::json, messages::recorded_seeds),
     decoder("frame", messages::frame, messages::frames),
     decoder(
@@ -47,6 +47,7 @@ pub const TARGETS: [Target; 28] = [
         messages::conversations,
     ),
     decoder("recording", messages::recording, messages::recordings),
+    decoder("comparison", messages::comparison, messages::sessions),
     decoder("application", messages::application, messages::applications),
     decoder("path", messages::path, messages::paths),
     decoder("cri", messages::cri, messages::cri_messages),

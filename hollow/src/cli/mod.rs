@@ -25,7 +25,7 @@ pub use self::{
     node::NodeCommand,
     properties::{NodeProperties, NodeTaint},
     rules::RulesCommand,
-    show::{Show, ShowFormat},
+    show::{Diff, DiffFormat, Show, ShowFormat},
     up::{Port, Up},
     why::{ExplainedKind, ExplainedObject},
 };
@@ -170,6 +170,11 @@ pub enum Command {
     /// Show a recording of the connections with nodes
     #[command(after_help = "Exit code: 1 if a part of the recording cannot be read.")]
     Show(Show),
+    /// Compare two recordings by meaning
+    #[command(
+        after_help = "Exit code: 0 no difference, 1 differences, 2 a recording cannot be used."
+    )]
+    Diff(Diff),
     /// Print the join token, or create one limited by node, lifetime or uses
     #[command(aliases = ["tokens", "gettoken"])]
     Token {

@@ -1,4 +1,4 @@
-//! `cloudsim show`.
+//! `cloudsim show` and `cloudsim diff`.
 
 use std::path::PathBuf;
 
@@ -50,4 +50,44 @@ pub enum ShowFormat {
     Json,
     /// An arrow between edge and cloud for each frame
     Lanes,
+}
+
+/// Two recordings that are compared.
+#[derive(Clone, Debug, Args)]
+pub struct Diff {
+    /// First recording
+    #[arg(value_name = "FILE")]
+    pub first: PathBuf,
+
+    /// Second recording
+    #[arg(value_name = "FILE")]
+    pub second: PathBuf,
+
+    /// Only connections of this node; two names separated by a comma if the recordings have different ones
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub node: Vec<String>,
+
+    /// Only messages of this kind, for example pod-status. Repeatable
+    #[arg(long = "kind", value_name = "KIND")]
+    pub kinds: Vec<String>,
+
+    /// Output format: text or json
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value = "text",
+        hide_possible_values = true
+    )]
+    pub output: DiffFormat,
+}
+
+/// How differences are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DiffFormat {
+    /// Lines for people
+    Text,
+    /// One JSON document
+    Json,
 }

@@ -11,6 +11,7 @@ mod demo;
 mod destination;
 mod detach;
 mod devices;
+mod diff;
 mod environment;
 mod faults;
 mod hollow;
@@ -68,7 +69,10 @@ pub fn run(cli: Cli) -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             log::fatal("cloudsim", format, &error);
-            ExitCode::FAILURE
+            match error.is::<diff::UnusableRecording>() {
+                true => ExitCode::from(diff::UNUSABLE),
+                false => ExitCode::FAILURE,
+            }
         }
     }
 }
@@ -125,6 +129,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Db(command) => return db::run(&command).await,
         Command::Show(command) => return show::run(&command),
+        Command::Diff(command) => return diff::run(&command),
         Command::Token {
             access,
             output,

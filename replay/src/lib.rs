@@ -1,0 +1,18 @@
+//! Uses recordings of KubeEdge's protocol: compares two of them by meaning, and plays one side against a real program.
+//!
+//! [`Script`] is a recording in memory. [`compare()`] finds the differences of two. Both are pure and have limits.
+
+mod align;
+mod compare;
+mod content;
+mod report;
+mod script;
+mod text;
+
+pub use self::{
+    compare::{Change, Comparison, Difference, Sort, compare, compare_side},
+    script::{LoadError, MAX_BYTES, MAX_CONNECTIONS, MAX_MESSAGES, Script, Selection, Sent},
+};
+
+#[cfg(test)]
+mod tests;
