@@ -145,9 +145,8 @@ impl Backend {
         let (Some(peering), Self::Backed(backed)) = (peering, self) else {
             return Ok(None);
         };
-        let reached = peering.serve(options, rules, sessions, tasks).await?;
-        backed.peer_address = Some(reached);
-        Ok(backed.peer_address)
+        backed.reached = peering.serve(options, rules, sessions, tasks).await?;
+        Ok(backed.reached.requests)
     }
 
     /// Returns the CA (PEM) with which pods verify the API server.

@@ -1,4 +1,4 @@
-//! What replicas of one cloud serve to each other: requests for nodes that are connected to this replica.
+//! What replicas of one cloud serve to each other: requests for nodes that are connected to this replica, and streams of the relay.
 
 use std::net::SocketAddr;
 
@@ -7,13 +7,14 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use kubeapi::{
     Body,
-    serve::{Handler, HandlerService, Server},
+    serve::{BindError, Handler, HandlerService, Server},
 };
 
 use super::{Options, StartError};
 use crate::{
     controllers::rules::Rules,
-    peers::{CALLS_PATH, PeerOptions, PeerTls, Peers, ReadPeers, STREAMS_PATH},
+    peers::{CALLS_PATH, PeerOptions, PeerTls, Peers, Reached, ReadPeers, STREAMS_PATH},
+    relay::ReplicaRelayServer,
     router::Router,
     sessions::Sessions,
     streams::{self, Tunnels},
@@ -37,28 +38,57 @@ impl Peering {
         }
     }
 
-    /// Starts the server for other replicas. Returns the address at which they reach it.
+    /// Starts the servers for other replicas. Returns the addresses at which they reach them.
     pub(super) async fn serve(
         self,
         options: &Options,
         rules: &Rules,
         sessions: &Sessions,
         tasks: &Tasks,
-    ) -> Result<SocketAddr, StartError> {
+    ) -> Result<Reached, StartError> {
         let service = PeerService {
             tunnels: sessions.tunnels().clone(),
             router: Router::unchecked(rules.clone()),
         };
         let at = SocketAddr::new(options.address, self.options.port);
+        let at_replica = |port| SocketAddr::new(self.options.address, port);
+        let relay = match options.relay_port {
+            Some(_) => Some(at_replica(self.serve_relay(at, options, sessions, tasks)?)),
+            None => None,
+        };
         let bound = Server::bind(at, Some(self.tls.server), HandlerService(service)).await;
         let server = bound.map_err(|source| StartError::Bind {
             server: "server for other replicas",
             option: "--replica-port",
             source,
         })?;
-        let reached = SocketAddr::new(self.options.address, server.local_addr().port());
+        let requests = Some(at_replica(server.local_addr().port()));
         tasks.spawn("server for other replicas", server.run(tasks.child_token()));
-        Ok(reached)
+        Ok(Reached { requests, relay })
+    }
+
+    /// Joins the relay to those of other replicas. Returns the UDP port.
+    fn serve_relay(
+        &self,
+        at: SocketAddr,
+        options: &Options,
+        sessions: &Sessions,
+        tasks: &Tasks,
+    ) -> Result<u16, StartError> {
+        let (limits, peers) = (options.limits.listener(), self.peers.clone());
+        let bound = ReplicaRelayServer::bind(at, &self.tls, limits.connections, peers);
+        let server = bound.map_err(|source| StartError::Bind {
+            server: "relay for other replicas",
+            option: "--replica-port",
+            source: BindError::new(at, source),
+        })?;
+        let port = server.local_addr().port();
+        let relays = sessions.relays().clone();
+        tasks.spawn(
+            "relay for other replicas",
+            server.run(relays, tasks.child_token()),
+        );
+        Ok(port)
     }
 }
 

@@ -32,7 +32,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long connecting to a replica may take, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The replicas that are tried: a node may have left one while its record says otherwise.
-const ATTEMPTS: usize = 2;
+pub(crate) const ATTEMPTS: usize = 2;
 
 /// Reads the nodes of all other replicas.
 pub(crate) type ReadPeers =
@@ -86,6 +86,11 @@ impl Peers {
     pub(crate) async fn has_tunnel(&self, node: &str) -> bool {
         let found = self.locate(Connection::Tunnel, node, None).await;
         found.is_some()
+    }
+
+    /// Returns the address of the other replica's relay to which the node is connected, except one that has turned out to be away.
+    pub(crate) async fn relay(&self, node: &str, failed: Option<SocketAddr>) -> Option<SocketAddr> {
+        self.locate(Connection::Relay, node, failed).await
     }
 
     /// Returns the nodes with a tunnel to another replica that report this address.

@@ -8,24 +8,26 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A node's connection to a replica; its two connections may be to different ones.
+/// A node's connection to a replica; its connections may be to different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Connection {
     /// Its session with CloudHub.
     Session,
     /// Its stream tunnel.
     Tunnel,
+    /// Its connection to the relay.
+    Relay,
 }
 
-/// A stream tunnel, as a replica records it.
+/// A stream tunnel or a connection to the relay, as a replica records it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-pub(crate) struct TunnelRecord {
+pub(crate) struct ConnectionRecord {
     /// The name of the node.
     pub(crate) node: String,
     /// When it began, by the replica's clock.
     pub(crate) since: Timestamp,
-    /// The address that the node reports; empty if it reports none.
-    #[serde(default)]
+    /// The address that the node reports; empty if it reports none, or for the relay.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) address: String,
 }
 
@@ -37,7 +39,11 @@ pub(crate) struct PeerNodes {
     /// Nodes with a session, and since when.
     pub(crate) sessions: Vec<(String, Timestamp)>,
     /// Nodes with a tunnel.
-    pub(crate) tunnels: Vec<TunnelRecord>,
+    pub(crate) tunnels: Vec<ConnectionRecord>,
+    /// Where the replica's relay is reached by other replicas, if it has one.
+    pub(crate) relay: Option<SocketAddr>,
+    /// Nodes that are connected to it.
+    pub(crate) relayed: Vec<ConnectionRecord>,
 }
 
 /// By node, since when it is connected, and to which replica.
@@ -48,6 +54,7 @@ type Replicas = HashMap<String, (Timestamp, SocketAddr)>;
 pub(super) struct Table {
     sessions: Replicas,
     tunnels: Replicas,
+    relayed: Replicas,
     /// Nodes with a tunnel, by the address that they report.
     addresses: HashMap<String, BTreeSet<String>>,
 }
@@ -59,12 +66,19 @@ impl Table {
             replica,
             sessions,
             tunnels,
+            relay,
+            relayed,
         } in replicas
         {
+            if let Some(relay) = relay {
+                for ConnectionRecord { node, since, .. } in relayed {
+                    insert(&mut table.relayed, node, (since, relay));
+                }
+            }
             for (node, since) in sessions {
                 insert(&mut table.sessions, node, (since, replica));
             }
-            for TunnelRecord {
+            for ConnectionRecord {
                 node,
                 since,
                 address,
@@ -83,11 +97,12 @@ impl Table {
         table
     }
 
-    /// Returns the replica to which the node is connected.
+    /// Returns the address of the replica to which the node is connected: that of its relay for the relay.
     pub(super) fn replica(&self, connection: Connection, node: &str) -> Option<SocketAddr> {
         let all = match connection {
             Connection::Session => &self.sessions,
             Connection::Tunnel => &self.tunnels,
+            Connection::Relay => &self.relayed,
         };
         all.get(node).map(|(_, replica)| *replica)
     }
@@ -113,7 +128,7 @@ mod tests {
     fn latest_connection_of_a_node_counts() {
         let replica = |number: u16| SocketAddr::from(([192, 0, 2, 1], number));
         let at = |second| Timestamp::from_second(second).unwrap();
-        let tunnel = |node: &str, second, address: &str| TunnelRecord {
+        let tunnel = |node: &str, second, address: &str| ConnectionRecord {
             node: node.to_owned(),
             since: at(second),
             address: address.to_owned(),
@@ -123,11 +138,15 @@ mod tests {
                 replica: replica(1),
                 sessions: vec![("a".to_owned(), at(5)), ("b".to_owned(), at(1))],
                 tunnels: vec![tunnel("a", 1, "192.0.2.7"), tunnel("b", 2, "")],
+                relay: Some(replica(11)),
+                relayed: vec![tunnel("a", 9, "")],
             },
             PeerNodes {
                 replica: replica(2),
                 sessions: vec![("a".to_owned(), at(4))],
                 tunnels: vec![tunnel("a", 3, "192.0.2.7"), tunnel("c", 2, "192.0.2.8")],
+                relay: None,
+                relayed: vec![tunnel("a", 10, "")],
             },
         ];
         for order in [all.to_vec(), all.iter().rev().cloned().collect()] {
@@ -142,6 +161,8 @@ mod tests {
                 ["a", "b", "c"].map(tunnel),
                 [Some(replica(2)), Some(replica(1)), Some(replica(2))]
             );
+            let relay = |node| table.replica(Connection::Relay, node);
+            assert_eq!(["a", "b"].map(relay), [Some(replica(11)), None]);
             assert_eq!(table.nodes_at("192.0.2.7"), ["a".to_owned()].into());
             assert_eq!(table.nodes_at(""), BTreeSet::new());
         }

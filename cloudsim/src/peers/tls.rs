@@ -9,7 +9,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
 use crate::pki::{PkiError, ensure_replica_ca};
 
 /// The DNS name in the certificates of replicas.
-pub(super) const NAME: &str = "replica.cloudsim";
+pub(crate) const NAME: &str = "replica.cloudsim";
 
 /// The configurations of both ends. Each accepts only certificates of the replicas' CA, which signs no others.
 pub(crate) struct PeerTls {

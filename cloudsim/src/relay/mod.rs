@@ -8,6 +8,10 @@
 //! |---|---|
 //! | `server` | the socket, and which nodes may connect |
 //! | `node` | one node's connection: its streams, its reports |
+//! | `join` | joins a stream to one of another node |
+//! | `stream` | streams, and the messages with which they begin |
+//! | `replicas` | streams to the relays of other replicas |
+//! | `replica_server` | streams of other replicas |
 //! | `splice` | copies the bytes of two streams into each other |
 //! | `table` | the connected nodes, and the traffic between them |
 //! | `metrics` | the counters of `/metrics` |
@@ -16,12 +20,17 @@
 //! quarter of them; of each at most [`wire::relay::WINDOW`] bytes wait here. What is not read stays with its sender, and holds up no other
 //! stream.
 
+mod join;
 mod metrics;
 mod node;
+mod replica_server;
+mod replicas;
 mod server;
 mod splice;
+mod stream;
 mod table;
 
+pub(crate) use self::replica_server::ReplicaRelayServer;
 pub use self::{
     server::{RelayBindError, RelayServer},
     table::{RelayNode, RelayPair, RelayState, Relays},

@@ -1,8 +1,8 @@
 //! One node's connection to the relay, until it ends.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use limits::{NoShare, Rate, Share};
+use limits::Rate;
 use quinn::{Connection, RecvStream};
 use tokio::{
     task::JoinSet,
@@ -11,12 +11,13 @@ use tokio::{
 use tracing::debug;
 use wire::{
     enroll::is_node_name,
-    relay::{Answer, HEADER_LENGTH, MAX_REPORT, Open, Report, body_length, decode, encode},
+    relay::{MAX_REPORT, Report, decode},
     text::printable_short,
 };
 
 use super::{
-    splice::{BiStream, NodeStream, splice},
+    join::{Asker, join},
+    stream::Failure,
     table::{ENDED, RelayEntry, Relays},
 };
 use crate::faults::{Faults, Link, LinkState, now, sleep_until_opt};
@@ -31,8 +32,6 @@ const STREAMS_PER_SECOND: u32 = 100;
 const STREAMS_BURST: u32 = 256;
 /// The most names in a report.
 const MAX_REPORTED: usize = 1000;
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves a node's connection until it ends; returns why it has ended.
 pub(super) async fn run(
@@ -89,7 +88,7 @@ async fn accept_streams(
     relays: &Relays,
     tasks: &mut JoinSet<()>,
 ) {
-    let from: Arc<str> = node.into();
+    let asker = Asker::Node(node.into());
     let mut rate = Rate::new(STREAMS_PER_SECOND, STREAMS_BURST, now());
     loop {
         let accept = async {
@@ -108,8 +107,8 @@ async fn accept_streams(
             }
         };
         let Ok(stream) = stream else { return };
-        let (connection, from, relays) = (connection.clone(), Arc::clone(&from), relays.clone());
-        tasks.spawn(async move { join(&connection, stream, &from, &relays).await });
+        let (connection, asker, relays) = (connection.clone(), asker.clone(), relays.clone());
+        tasks.spawn(async move { join(&connection, stream, asker, &relays).await });
     }
 }
 
@@ -151,102 +150,4 @@ async fn read_report(mut stream: RecvStream) -> Result<Report, Failure> {
         Some(name) => Err(format!("{name:?} is no node's name").into()),
         None => Ok(report),
     }
-}
-
-/// Joins a node's stream to one of the node that it names.
-async fn join(
-    connection: &Connection,
-    (mut send, mut receive): BiStream,
-    from: &Arc<str>,
-    relays: &Relays,
-) {
-    let asked = timeout(MESSAGE_TIMEOUT, async {
-        let Open { node } = read_open(&mut receive)
-            .await
-            .map_err(|error| format!("no other node was named: {error}"))?;
-        let opened = open(&node, from, relays).await?;
-        Ok::<_, String>((node, opened))
-    });
-    match asked
-        .await
-        .unwrap_or_else(|_| Err(format!("no connection within {MESSAGE_TIMEOUT:?}")))
-    {
-        Ok((to, opened)) => {
-            let joined = relays.join(from, &to);
-            let one = NodeStream {
-                connection,
-                stream: (send, receive),
-            };
-            let other = NodeStream {
-                connection: &opened.connection,
-                stream: opened.stream,
-            };
-            // the other node's answer is copied as it is
-            splice(one, other, &joined).await;
-        }
-        Err(why) => {
-            relays.metrics().count_refused();
-            debug!(node = %from, error = why, "failed to connect to another node through the relay");
-            if let Ok(answer) = encode(&Answer::refused(why)) {
-                // a node that does not listen needs no answer
-                let _ = timeout(MESSAGE_TIMEOUT, send.write_all(&answer)).await;
-            }
-            // one that has ended needs no stop
-            let _ = receive.stop(ENDED);
-        }
-    }
-}
-
-async fn read_open(stream: &mut RecvStream) -> Result<Open, Failure> {
-    let mut header = [0; HEADER_LENGTH];
-    stream.read_exact(&mut header).await?;
-    let mut text = vec![0; body_length(header)?];
-    stream.read_exact(&mut text).await?;
-    Ok(decode(&text)?)
-}
-
-/// A stream to a node, and its share of those that may be open.
-struct Opened {
-    connection: Connection,
-    stream: BiStream,
-    _share: Share<Arc<str>>,
-}
-
-/// Opens a stream to a node, and sends it the name of the node that asks; the error is the reason for that one.
-async fn open(to: &str, from: &Arc<str>, relays: &Relays) -> Result<Opened, String> {
-    let shown = printable_short(to);
-    if to == &**from {
-        return Err("a node has no connection to itself over the relay".to_owned());
-    }
-    let Some(peer) = relays.peer(to) else {
-        return Err(format!(
-            "node {shown} is not connected to the relay; `cloudsim mesh` lists connected nodes"
-        ));
-    };
-    let share = peer.stream_limit.admit(Arc::clone(from)).map_err(|full| match full {
-        NoShare::All => format!("node {shown} has as many connections over the relay as it may have"),
-        NoShare::Each => {
-            format!("this node has as many connections to node {shown} over the relay as one node may have")
-        }
-    })?;
-    let failed = |error: &dyn std::fmt::Display| format!("node {shown} accepts no stream: {error}");
-    let mut stream = peer
-        .connection
-        .open_bi()
-        .await
-        .map_err(|error| failed(&error))?;
-    let open = encode(&Open {
-        node: from.to_string(),
-    })
-    .map_err(|error| failed(&error))?;
-    stream
-        .0
-        .write_all(&open)
-        .await
-        .map_err(|error| failed(&error))?;
-    Ok(Opened {
-        connection: peer.connection,
-        stream,
-        _share: share,
-    })
 }

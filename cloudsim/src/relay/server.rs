@@ -18,6 +18,7 @@ use wire::{
 
 use super::{
     node,
+    stream::Failure,
     table::{ENDED, REFUSED, Relays},
 };
 use crate::{
@@ -27,9 +28,9 @@ use crate::{
 };
 
 /// How long a connection may be silent before it counts as dead, milliseconds; nodes keep theirs alive.
-const IDLE_TIMEOUT: VarInt = VarInt::from_u32(15_000);
+pub(super) const IDLE_TIMEOUT: VarInt = VarInt::from_u32(15_000);
 /// How long the handshake may take, and finding out whether the node may connect.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many reports a node may send at a time.
 const MAX_REPORTS: VarInt = VarInt::from_u32(2);
 
@@ -210,8 +211,6 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
     let why = node::run(&connection, &node, &entry, &shared.relays, &shared.faults).await;
     info!(node, reason = why, "node disconnected from the relay");
 }
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Accepts a connection of a node that may connect; returns the node's name and its certificate as well.
 async fn accept(

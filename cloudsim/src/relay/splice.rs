@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use quinn::{Connection, ReadError, RecvStream, SendStream, VarInt, WriteError};
 use tokio::time::sleep;
 
-use super::table::JoinedStreams;
+use super::{stream::BiStream, table::JoinedStreams};
 use crate::faults::now;
 
 /// Two streams without traffic are closed after this time.
@@ -19,9 +19,6 @@ const BROKEN_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 const CHUNK_SIZE: usize = 16 * 1024;
 /// The code of QUIC with which a stream breaks off, unless its other end gives another one.
 const BROKEN: VarInt = VarInt::from_u32(2);
-
-/// Both directions of a stream.
-pub(super) type BiStream = (SendStream, RecvStream);
 
 /// A stream, and the connection that it belongs to.
 pub(super) struct NodeStream<'a> {

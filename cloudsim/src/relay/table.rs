@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -16,7 +16,8 @@ use quinn::{Connection, VarInt};
 use serde::{Deserialize, Serialize};
 use wire::relay::{MAX_STREAMS, Path};
 
-use super::metrics::RelayMetrics;
+use super::{metrics::RelayMetrics, replicas::ReplicaRelays};
+use crate::peers::ConnectionRecord;
 
 /// How many pairs of nodes are remembered; beyond that those without an open stream are forgotten.
 const MAX_PAIRS: usize = 10_000;
@@ -115,6 +116,7 @@ struct Inner {
     nodes: Mutex<HashMap<String, Peer>>,
     pairs: Mutex<HashMap<(String, String), Arc<Pair>>>,
     metrics: RelayMetrics,
+    replicas: OnceLock<ReplicaRelays>,
 }
 
 /// The nodes and pairs; cheap to clone.
@@ -189,6 +191,27 @@ impl Relays {
     /// Returns the connection of a node, if it is connected.
     pub(super) fn peer(&self, node: &str) -> Option<Peer> {
         self.0.nodes.lock().get(node).cloned()
+    }
+
+    /// Joins it to the relays of other replicas; once.
+    pub(super) fn forward_to(&self, replicas: ReplicaRelays) {
+        // a second one would be another socket of the same replica
+        let _ = self.0.replicas.set(replicas);
+    }
+
+    /// Returns the relays of other replicas.
+    pub(super) fn replicas(&self) -> Option<&ReplicaRelays> {
+        self.0.replicas.get()
+    }
+
+    /// Returns the connected nodes, as this replica records them.
+    pub(crate) fn connections(&self) -> Vec<ConnectionRecord> {
+        let record = |(node, peer): (&String, &Peer)| ConnectionRecord {
+            node: node.clone(),
+            since: peer.since,
+            address: String::new(),
+        };
+        self.0.nodes.lock().iter().map(record).collect()
     }
 
     /// Counts a stream of one node that is joined to one of another.

@@ -27,7 +27,7 @@ use super::{
     metrics::StreamMetrics,
     stream::{NodeStream, Streams},
 };
-use crate::peers::TunnelRecord;
+use crate::peers::ConnectionRecord;
 
 /// The maximum number of streams of a node; `edge-agent` answers as many.
 pub(super) const MAX_STREAMS: usize = 256;
@@ -215,9 +215,9 @@ impl Tunnels {
     }
 
     /// Returns all tunnels, ordered by node, for other replicas.
-    pub(crate) fn list(&self) -> Vec<TunnelRecord> {
+    pub(crate) fn list(&self) -> Vec<ConnectionRecord> {
         let nodes = self.0.nodes.lock();
-        let record = |(node, tunnel): (&String, &Tunnel)| TunnelRecord {
+        let record = |(node, tunnel): (&String, &Tunnel)| ConnectionRecord {
             node: node.clone(),
             since: tunnel.since,
             address: tunnel.address.clone(),

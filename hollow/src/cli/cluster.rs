@@ -56,7 +56,7 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "PORT", value_parser = values::port, requires = "cluster", help_heading = headings::CLUSTER)]
     pub metrics_api_port: Option<u16>,
 
-    /// Port at which other replicas reach this one, to forward logs, commands and router calls for its nodes, usually 10005
+    /// Port at which other replicas reach this one, to forward logs, commands, router calls and relayed streams, usually 10005
     /// [default: none]
     #[arg(long, value_name = "PORT", value_parser = values::port, requires = "cluster", help_heading = headings::CLUSTER)]
     pub replica_port: Option<u16>,

@@ -63,6 +63,16 @@ pub enum BindError {
     },
 }
 
+impl BindError {
+    /// Converts the system's error for this address.
+    pub fn new(address: SocketAddr, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::AddrInUse => Self::InUse { address },
+            _ => Self::Refused { address, source },
+        }
+    }
+}
+
 /// The TLS configuration for new connections.
 type Keys = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 
@@ -139,10 +149,7 @@ where
     async fn listen(address: SocketAddr, tls: Option<Keys>, service: S) -> Result<Self, BindError> {
         let listener = TcpListener::bind(address)
             .await
-            .map_err(|source| match source.kind() {
-                io::ErrorKind::AddrInUse => BindError::InUse { address },
-                _ => BindError::Refused { address, source },
-            })?;
+            .map_err(|source| BindError::new(address, source))?;
         let address = listener
             .local_addr()
             .map_err(|source| BindError::Refused { address, source })?;

@@ -16,6 +16,7 @@ mod keys;
 mod leftovers;
 mod metrics_api;
 mod outages;
+mod relays;
 mod replicas;
 mod rights;
 mod rotation;
@@ -48,6 +49,8 @@ mod offline;
 mod pods;
 #[path = "../world/raw.rs"]
 mod raw;
+#[path = "../world/relay/nodes.rs"]
+mod relay_nodes;
 #[path = "../world/restarts.rs"]
 mod restarts;
 #[path = "../world/static_pods.rs"]

@@ -11,7 +11,7 @@ mod revoked_sessions;
 mod rights;
 mod sessions;
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -37,7 +37,7 @@ pub use self::{
 use super::metrics::Metrics;
 use crate::{
     controllers::{events::Recorder, manager, workloads::Shared},
-    peers::{PeerOptions, PeerTls, ReadPeers},
+    peers::{PeerOptions, PeerTls, Reached, ReadPeers},
     pki::{JoinToken, JoinTokens, NAMESPACE, NodeCertificates, Pki, PkiError},
     sessions::Sessions,
     tasks::Tasks,
@@ -162,7 +162,7 @@ pub(super) struct Backed {
     pub(super) client: Client,
     pub(super) options: ClusterOptions,
     /// Where other replicas reach this one, once it is known.
-    pub(super) peer_address: Option<SocketAddr>,
+    pub(super) reached: Reached,
     election: Election,
 }
 
@@ -202,7 +202,7 @@ impl Backed {
         Ok(Self {
             client,
             options: options.clone(),
-            peer_address: None,
+            reached: Reached::default(),
             election,
         })
     }
@@ -340,7 +340,7 @@ impl Backed {
             leftover_syncs::run(client.clone(), term)
         });
         tasks.spawn("leftover ObjectSyncs", leftovers);
-        let replica = (self.options.replica.clone(), self.peer_address);
+        let replica = (self.options.replica.clone(), self.reached);
         let told = sessions::run(
             self.client.clone(),
             replica,

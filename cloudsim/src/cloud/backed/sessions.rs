@@ -18,7 +18,7 @@ use wire::instance::Instance;
 
 use super::leader::LEASE_DURATION;
 use crate::{
-    peers::{PeerNodes, TunnelRecord},
+    peers::{ConnectionRecord, PeerNodes, Reached},
     pki::{Change, Precondition, RecordEntry, Records, RecordsError},
     sessions::{NodeSession, RemoteSession, Sessions},
 };
@@ -35,8 +35,8 @@ const MAX_LAG: Duration = LEASE_DURATION;
 const MAX_AGE: Duration = Duration::from_secs(30);
 /// How long after the start of a replica its nodes may still be on their way to it.
 const COUNT_PERIOD: Duration = Duration::from_secs(10);
-/// The most sessions in one record: each needs some 400 bytes, and a ConfigMap holds a million.
-const MAX_SESSIONS: usize = 2300;
+/// The most nodes in one record: each needs some 500 bytes for its connections, and a ConfigMap holds a million.
+const MAX_SESSIONS: usize = 2000;
 
 #[derive(Deserialize, Serialize)]
 struct SessionsRecord {
@@ -50,7 +50,13 @@ struct SessionsRecord {
     address: Option<SocketAddr>,
     /// The stream tunnels of nodes.
     #[serde(default)]
-    tunnels: Vec<TunnelRecord>,
+    tunnels: Vec<ConnectionRecord>,
+    /// Where other replicas reach the relay of this one.
+    #[serde(default)]
+    relay: Option<SocketAddr>,
+    /// The connections of nodes to the relay.
+    #[serde(default)]
+    relayed: Vec<ConnectionRecord>,
     /// The run of the agent that has each node's session.
     #[serde(default)]
     runs: HashMap<String, String>,
@@ -59,7 +65,7 @@ struct SessionsRecord {
 /// Writes the records until `stop`.
 pub(super) async fn run(
     client: Client,
-    (replica, address): (String, Option<SocketAddr>),
+    (replica, reached): (String, Reached),
     sessions: Sessions,
     stop: CancellationToken,
 ) {
@@ -78,7 +84,9 @@ pub(super) async fn run(
             .iter()
             .map(|session| (session.node.clone(), session.since))
             .collect();
-        let known = (known, tunnels.clone());
+        let mut relayed = sessions.relays().connections();
+        relayed.truncate(MAX_SESSIONS);
+        let known = (known, tunnels.clone(), relayed.clone());
         if written.as_ref() == Some(&known) && written_at.elapsed() < WRITE_INTERVAL {
             continue;
         }
@@ -92,8 +100,10 @@ pub(super) async fn run(
             at: Timestamp::now(),
             started: Some(started),
             nodes,
-            address,
+            address: reached.requests,
             tunnels,
+            relay: reached.relay,
+            relayed,
             runs,
         });
         let mut changes = vec![Change {
@@ -153,6 +163,8 @@ pub(super) async fn peers(client: &Client, own: &str) -> Result<Vec<PeerNodes>, 
                 .map(|session| (session.node, session.since))
                 .collect(),
             tunnels: record.tunnels,
+            relay: record.relay,
+            relayed: record.relayed,
         })
     };
     let alive = alive(&known, Timestamp::now());

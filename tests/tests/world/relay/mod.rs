@@ -1,19 +1,14 @@
 //! The relay between nodes: who is let in, whom it joins, and what it bears.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use cloudsim::faults::{Conditions, FaultTarget};
-use quinn::{
-    Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt,
-    crypto::rustls::QuicClientConfig,
-};
+use quinn::{Connection, VarInt};
 use tests::{Setup, World, eventually, within};
 use tokio::task::JoinSet;
-use wire::relay::{
-    ALPN, Answer, HEADER_LENGTH, MAX_MESSAGE, MAX_STREAMS, Open, Path, Report, WINDOW, body_length,
-    decode, encode,
-};
+use wire::relay::{Answer, MAX_MESSAGE, MAX_STREAMS, Open, Path, Report, WINDOW, encode};
 
+use self::nodes::{connect, hear, open, open_pair, refusal};
 use crate::raw::Caller;
 
 /// A cloud with a relay, and no node.
@@ -31,28 +26,9 @@ fn so(is: bool) -> Result<(), &'static str> {
     if is { Ok(()) } else { Err("not yet") }
 }
 
-/// A node at the relay; or the reason why it is none.
-async fn connect(world: &World, caller: &Caller) -> Result<Connection, String> {
-    let relay = world.cloud().addresses().relay.unwrap();
-    let mut tls = caller.client();
-    tls.alpn_protocols = vec![ALPN.to_vec()];
-    let mut transport = TransportConfig::default();
-    transport.max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS));
-    transport.stream_receive_window(VarInt::from_u32(WINDOW));
-    // as agents do: the relay gives up whoever says nothing
-    transport.keep_alive_interval(Some(Duration::from_secs(3)));
-    let mut client = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
-    client.transport_config(Arc::new(transport));
-    let endpoint = Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let connecting = endpoint.connect_with(client, relay, "localhost").unwrap();
-    within("a connection", connecting)
-        .await
-        .map_err(|error| error.to_string())
-}
-
 /// A node that is at the relay.
 async fn node(world: &World, name: &str) -> Connection {
-    let connection = connect(world, &Caller::node(world, name).await)
+    let connection = connect(relay_of(world), &Caller::node(world, name).await)
         .await
         .unwrap();
     eventually("the node is at the relay", async || {
@@ -62,60 +38,9 @@ async fn node(world: &World, name: &str) -> Connection {
     connection
 }
 
-async fn hear<T: serde::de::DeserializeOwned>(stream: &mut RecvStream) -> T {
-    let mut header = [0; HEADER_LENGTH];
-    within("a head", stream.read_exact(&mut header))
-        .await
-        .unwrap();
-    let mut text = vec![0; body_length(header).unwrap()];
-    within("a text", stream.read_exact(&mut text))
-        .await
-        .unwrap();
-    decode(&text).unwrap()
-}
-
-async fn open(connection: &Connection, to: &str) -> (SendStream, RecvStream) {
-    let (mut send, receive) = within("a stream", connection.open_bi()).await.unwrap();
-    send.write_all(
-        &encode(&Open {
-            node: to.to_owned(),
-        })
-        .unwrap(),
-    )
-    .await
-    .unwrap();
-    (send, receive)
-}
-
-/// The relay's refusal.
-async fn refusal(connection: &Connection, to: &str) -> String {
-    let (_send, mut receive) = open(connection, to).await;
-    hear::<Answer>(&mut receive).await.error.expect("a refusal")
-}
-
-/// A stream from one node to another, which has accepted it; the first byte has gone.
-async fn open_pair(
-    from: &Connection,
-    to: &Connection,
-    name: &str,
-) -> [(SendStream, RecvStream); 2] {
-    let mut ours = open(from, name).await;
-    let mut theirs = within("a stream of the other node", to.accept_bi())
-        .await
-        .unwrap();
-    hear::<Open>(&mut theirs.1).await;
-    theirs
-        .0
-        .write_all(&encode(&Answer::default()).unwrap())
-        .await
-        .unwrap();
-    assert_eq!(hear::<Answer>(&mut ours.1).await, Answer::default());
-    ours.0.write_all(b"f").await.unwrap();
-    let mut first = [0];
-    within("the first byte", theirs.1.read_exact(&mut first))
-        .await
-        .unwrap();
-    [ours, theirs]
+/// The address of the relay.
+fn relay_of(world: &World) -> SocketAddr {
+    world.cloud().addresses().relay.unwrap()
 }
 
 /// The number of connections that the relay joins now.
@@ -223,13 +148,13 @@ async fn who_is_no_node_of_this_cloud_gets_no_connection() {
         ),
     ] {
         // TLS lets the client believe for a moment that it is connected
-        if let Ok(connection) = connect(&world, &caller).await {
+        if let Ok(connection) = connect(relay_of(&world), &caller).await {
             within(who, connection.closed()).await;
         }
         assert!(world.cloud().relays().state().nodes.is_empty(), "{who}");
     }
     let caller = Caller::node(&world, "edge-1").await;
-    let one = connect(&world, &caller).await.unwrap();
+    let one = connect(relay_of(&world), &caller).await.unwrap();
     eventually("the node is at the relay", async || {
         so(world.cloud().relays().has("edge-1"))
     })
@@ -237,7 +162,7 @@ async fn who_is_no_node_of_this_cloud_gets_no_connection() {
     world.cloud().reset_node("edge-1").await.unwrap();
     let why = within("the end", one.closed()).await.to_string();
     assert!(why.contains("revoked"), "{why}");
-    let why = match connect(&world, &caller).await {
+    let why = match connect(relay_of(&world), &caller).await {
         Ok(connection) => within("the end", connection.closed()).await.to_string(),
         Err(why) => why,
     };
@@ -388,7 +313,7 @@ async fn a_fault_cuts_a_node_off_the_relay_and_nothing_else() {
     );
     assert!(refusal(&one, "edge-9").await.contains("is not connected"));
     let caller = Caller::node(&world, "edge-9").await;
-    if let Ok(connection) = connect(&world, &caller).await {
+    if let Ok(connection) = connect(relay_of(&world), &caller).await {
         assert!(
             within("the end", connection.closed())
                 .await
@@ -397,7 +322,7 @@ async fn a_fault_cuts_a_node_off_the_relay_and_nothing_else() {
         );
     }
     world.cloud().faults().restore("edge-9");
-    let two = connect(&world, &caller).await.unwrap();
+    let two = connect(relay_of(&world), &caller).await.unwrap();
     eventually("the node is back", async || {
         so(world.cloud().relays().has("edge-9"))
     })
@@ -446,3 +371,4 @@ async fn what_a_node_says_of_its_ways_is_told() {
 }
 
 mod attacks;
+mod nodes;
