@@ -28,6 +28,8 @@ use crate::{
 const MAX_QUEUED_LINES: usize = 4096;
 /// The most bytes of messages that wait to be written.
 const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
+/// The kind of a close frame of WebSocket.
+const CLOSE: &str = "close";
 /// How long lines wait for their block. After `kill -9`, the recording lacks this much.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -238,6 +240,11 @@ fn redact(redactor: &Redactor, frame: &mut Frame) {
         }
         Body::Request { headers, .. } => redact_headers(headers),
         Body::Response { .. } => {}
+        // the code of a close frame is no secret, the rest may be
+        Body::Raw(data) if frame.kind == CLOSE => {
+            let bytes = STANDARD.decode(&*data).unwrap_or_default();
+            *data = STANDARD.encode(&bytes[..bytes.len().min(2)]);
+        }
         Body::Raw(data) => MASK.clone_into(data),
     }
 }
@@ -395,6 +402,13 @@ impl ConnectionRecorder {
                 body: STANDARD.encode(body),
             };
             ("response", body)
+        });
+    }
+
+    /// Records bytes that are no message: control frames of WebSocket, and malformed ones. `kind` says which.
+    pub fn raw(&self, from: Side, kind: &str, bytes: &[u8]) {
+        self.frame(from, bytes.len(), || {
+            (kind, Body::Raw(STANDARD.encode(bytes)))
         });
     }
 

@@ -86,6 +86,14 @@ Test a cloud that runs here:
 Test an edge, which joins with the printed command:
   cloudsim conformance --edge --address 192.0.2.10";
 
+/// The notes of `cloudsim record --help`.
+pub(super) const RECORD_NOTES: &str = "\
+Nodes join the proxy with the printed command. The proxy joins the cloud under the same names, with keys of its own. After a restart \
+with the same --data-dir, nodes connect again; the token is needed only for new nodes.
+Between a cloud and a node on this machine:
+  cloudsim record session.rec --cloud 127.0.0.1 --token \"$(cloudsim token)\" \\
+    --https-port 20002 --ws-port 20000 --tunnel-port 20004";
+
 /// The notes of `cloudsim selftest --help`.
 pub(super) const SELFTEST_NOTES: &str = "\
 Exit code: 0 passed, 1 failed.

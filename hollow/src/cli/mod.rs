@@ -24,6 +24,7 @@ pub use self::{
     list::{ListArgs, ListFormat},
     node::NodeCommand,
     properties::{NodeProperties, NodeTaint},
+    record::Record,
     rules::RulesCommand,
     show::{Diff, DiffFormat, Show, ShowFormat},
     up::{Port, Up},
@@ -44,13 +45,14 @@ mod host;
 mod list;
 mod node;
 mod properties;
+mod record;
 mod rules;
 mod show;
 mod tips;
 mod up;
 mod why;
 
-use self::examples::{BUNDLE_NOTES, CONFORMANCE_NOTES, EXAMPLES, SELFTEST_NOTES};
+use self::examples::{BUNDLE_NOTES, CONFORMANCE_NOTES, EXAMPLES, RECORD_NOTES, SELFTEST_NOTES};
 
 /// The most nodes of one process, and of one replica of CloudHub.
 const MAX_NODES: usize = 500;
@@ -167,6 +169,9 @@ pub enum Command {
     /// Check or repair the data directory, or create a key
     #[command(subcommand, alias = "database")]
     Db(DbCommand),
+    /// Record what nodes and a cloud send to each other, as a proxy between them
+    #[command(after_help = RECORD_NOTES)]
+    Record(Record),
     /// Show a recording of the connections with nodes
     #[command(after_help = "Exit code: 1 if a part of the recording cannot be read.")]
     Show(Show),

@@ -8,7 +8,7 @@ use std::{
 use agent::config::HostPort;
 use anyhow::{Context, anyhow, bail};
 use conformance::{
-    CaseInfo, CaseResult, Failure, Implementation, Profile, Report, Verdict,
+    CaseInfo, CaseResult, Implementation, Profile, Report, Verdict,
     cloud::{self, Target},
     edge,
 };
@@ -19,7 +19,7 @@ use peer::{cloud::Addresses, edge::Endpoints};
 use tokio::time::timeout;
 use wire::enroll::Token;
 
-use super::{Signals, connect, print_line, warn};
+use super::{Signals, connect, join_line, of_failure, print_line, warn};
 use crate::{
     cli::{CaseProfile, Conformance},
     nearest, scenario,
@@ -140,13 +140,6 @@ fn print_result(result: &CaseResult) {
     print_line(&format!("{:>6.1} s  {result}", result.took.as_secs_f64()));
 }
 
-/// Converts the reason why nothing could be tested.
-fn of_failure(failure: Failure) -> anyhow::Error {
-    match failure {
-        Failure::Failed(why) | Failure::Skipped(why) => anyhow!(why),
-    }
-}
-
 async fn test_cloud(
     options: &Conformance,
     signals: &mut Signals,
@@ -234,15 +227,16 @@ async fn test_edge(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
         "cannot start the kit's cloud; check --address, --https-port, --ws-port and --tunnel-port",
     )?;
     let at = kit.addresses();
-    let tunnel = at.tunnel.map_or_else(String::new, |tunnel| {
-        format!(" --tunnel-port {}", tunnel.port())
-    });
+    let ports = join_line::Ports {
+        hub: at.hub.port(),
+        https: at.https.port(),
+        tunnel: at.tunnel.map(|tunnel| tunnel.port()),
+    };
+    let host = options.address.to_string();
     print_line(&format!(
-        "Join the edge within {:?}:\n  edge-agent join --cloud {} --cert-port {}{tunnel} --token {}",
+        "Join the edge within {:?}:\n  {}",
         options.join_timeout,
-        at.hub,
-        at.https.port(),
-        kit.token()
+        join_line::line("edge-agent", &host, ports, kit.token())
     ));
     let name = kit
         .wait_joined(options.join_timeout)

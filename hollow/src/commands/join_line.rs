@@ -12,6 +12,24 @@ const STREAM_PORT: u16 = 10004;
 /// The word in the place of a token that is to be pasted on another machine.
 const TOKEN: &str = "TOKEN";
 
+/// The ports of a cloud that nodes dial.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ports {
+    pub(super) hub: u16,
+    pub(super) https: u16,
+    pub(super) tunnel: Option<u16>,
+}
+
+impl From<Addresses> for Ports {
+    fn from(at: Addresses) -> Self {
+        Self {
+            hub: at.websocket.port(),
+            https: at.https.port(),
+            tunnel: at.tunnel.map(|tunnel| tunnel.port()),
+        }
+    }
+}
+
 /// Returns the lines that explain how to join. `token` is the command that prints the join token, which is not printed itself: this may
 /// be a log that more people read.
 pub(super) fn lines(reach: &Reach, at: Addresses, token: &str) -> Vec<Line> {
@@ -20,7 +38,7 @@ pub(super) fn lines(reach: &Reach, at: Addresses, token: &str) -> Vec<Line> {
         Line::Command(line(
             &paste::agent(),
             reach.inside(),
-            at,
+            at.into(),
             &format!("\"$({token})\""),
         )),
     ];
@@ -32,7 +50,7 @@ pub(super) fn lines(reach: &Reach, at: Addresses, token: &str) -> Vec<Line> {
                 )),
                 Line::Command(token.to_owned()),
                 Line::Text("Then run there, as root:".to_owned()),
-                Line::Command(line("edge-agent", outside, at, TOKEN)),
+                Line::Command(line("edge-agent", outside, at.into(), TOKEN)),
             ];
         }
         (None, false) => {
@@ -45,8 +63,9 @@ pub(super) fn lines(reach: &Reach, at: Addresses, token: &str) -> Vec<Line> {
         .collect()
 }
 
-fn line(program: &str, host: &str, at: Addresses, token: &str) -> String {
-    let (hub, cert) = (at.websocket.port(), at.https.port());
+/// Returns the command that joins a cloud with these ports.
+pub(super) fn line(program: &str, host: &str, at: Ports, token: &str) -> String {
+    let (hub, cert) = (at.hub, at.https);
     let port = if hub == HUB_PORT {
         String::new()
     } else {
@@ -63,7 +82,7 @@ fn line(program: &str, host: &str, at: Addresses, token: &str) -> String {
         format!(" --cert-port {cert}")
     };
     let tunnel = match at.tunnel {
-        Some(tunnel) if tunnel.port() != STREAM_PORT => format!(" --tunnel-port {}", tunnel.port()),
+        Some(tunnel) if tunnel != STREAM_PORT => format!(" --tunnel-port {tunnel}"),
         _ => String::new(),
     };
     format!("{program} join --cloud {host}{port}{cert}{tunnel} --token {token}")
@@ -78,18 +97,10 @@ mod tests {
 
     #[test]
     fn the_line_is_one_that_the_agent_understands() {
-        let at = |hub: u16, https: u16, tunnel: u16| Addresses {
-            api: None,
-            health: None,
-            https: ([0, 0, 0, 0], https).into(),
-            websocket: ([0, 0, 0, 0], hub).into(),
-            quic: None,
-            tunnel: Some(([0, 0, 0, 0], tunnel).into()),
-            relay: None,
-            kubelets: None,
-            router: None,
-            replicas: None,
-            metrics_api: None,
+        let at = |hub, https, tunnel| Ports {
+            hub,
+            https,
+            tunnel: Some(tunnel),
         };
         for (host, at, cloud, cert, tunnel) in [
             (

@@ -26,6 +26,7 @@ mod paste;
 mod process;
 mod proxy;
 mod ready_screen;
+mod record;
 mod remote;
 mod roles;
 mod rules;
@@ -46,9 +47,10 @@ use agent::{
     log::{self, LogFormat},
     signals::Signals,
 };
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::CommandFactory;
 use cloudsim::Cloud;
+use peer::Failure;
 use tokio::time::timeout;
 
 use self::{
@@ -128,6 +130,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             return clouds::kubeconfig(access, &Records::of_user());
         }
         Command::Db(command) => return db::run(&command).await,
+        Command::Record(options) => Box::pin(record::run(options)).await,
         Command::Show(command) => return show::run(&command),
         Command::Diff(command) => return diff::run(&command),
         Command::Token {
@@ -201,6 +204,13 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Completion { .. } | Command::Version => Ok(()),
     };
     done.map(|()| ExitCode::SUCCESS)
+}
+
+/// Converts the reason why something with a peer was not possible.
+fn of_failure(failure: Failure) -> anyhow::Error {
+    match failure {
+        Failure::Failed(why) | Failure::Skipped(why) => anyhow!(why),
+    }
 }
 
 /// Runs a command for a running cloud.

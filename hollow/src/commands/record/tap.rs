@@ -1,0 +1,100 @@
+//! Decodes the bytes of one direction of a connection for the recording. The relay passes the bytes on whatever they are.
+
+use bytes::{Bytes, BytesMut};
+use peer::{MAX_MESSAGE, Service};
+use record::{ConnectionRecorder, Side};
+use wire::{
+    compression::Decompressor,
+    tunnel::{self, MAX_FRAME},
+    websocket::{Decoder, Message, Role},
+};
+
+/// One direction.
+pub(super) struct Tap {
+    connection: ConnectionRecorder,
+    from: Side,
+    service: Service,
+    decoder: Decoder,
+    /// `None` if the connection is not compressed.
+    decompressor: Option<Decompressor>,
+    input: BytesMut,
+    /// False after bytes that are no frames: nothing after them can be found.
+    is_readable: bool,
+}
+
+impl Tap {
+    pub(super) fn new(
+        service: Service,
+        from: Side,
+        is_compressed: bool,
+        connection: ConnectionRecorder,
+    ) -> Self {
+        let role = match from {
+            Side::Edge => Role::Server,
+            Side::Cloud => Role::Client,
+        };
+        let limit = match service {
+            Service::Tunnel => MAX_FRAME,
+            Service::Https | Service::Hub => MAX_MESSAGE,
+        };
+        Self {
+            connection,
+            from,
+            service,
+            decoder: Decoder::new(role, limit),
+            decompressor: is_compressed.then(Decompressor::default),
+            input: BytesMut::new(),
+            is_readable: true,
+        }
+    }
+
+    /// Records what is complete.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        while self.is_readable {
+            match self.decoder.next(&mut self.input) {
+                Ok(Some(message)) => self.message(&message),
+                Ok(None) => return,
+                Err(_) => self.is_readable = false,
+            }
+        }
+        self.finish();
+    }
+
+    /// Records the rest, which is no whole frame.
+    pub(super) fn finish(&mut self) {
+        let rest = self.input.split();
+        if !rest.is_empty() {
+            self.connection.raw(self.from, "malformed", &rest);
+        }
+    }
+
+    fn message(&mut self, message: &Message) {
+        let (bytes, is_binary) = match message {
+            Message::Text(bytes) => (bytes, false),
+            Message::Binary(bytes) => (bytes, true),
+            Message::Ping(bytes) => return self.connection.raw(self.from, "ping", bytes),
+            Message::Pong(bytes) => return self.connection.raw(self.from, "pong", bytes),
+            Message::Close(bytes) => return self.connection.raw(self.from, "close", bytes),
+        };
+        let plain = match &mut self.decompressor {
+            Some(past) => past.read(bytes.clone(), is_binary, MAX_MESSAGE).ok(),
+            None => Some(bytes.clone()),
+        };
+        if plain.is_none_or(|plain| !self.payload(plain)) {
+            self.connection.raw(self.from, "malformed", bytes);
+        }
+    }
+
+    /// Records a message of a session or a frame of a tunnel. Returns false if the bytes are none.
+    fn payload(&self, bytes: Bytes) -> bool {
+        match self.service {
+            Service::Tunnel => tunnel::Frame::decode(bytes)
+                .map(|frame| self.connection.tunnel(self.from, &frame))
+                .is_ok(),
+            Service::Https | Service::Hub => wire::json::decode(&bytes, MAX_MESSAGE)
+                .map(|message| self.connection.message(self.from, &message, bytes.len()))
+                .is_ok(),
+        }
+    }
+}
