@@ -15,6 +15,8 @@ use crate::{
 
 /// The bytes of lines after which a block is written.
 const BLOCK_BYTES: usize = 256 * 1024;
+/// Open connections are repeated after this number of blocks: if the block with the first one is damaged, the node is known again.
+const REPEAT_BLOCKS: u32 = 32;
 /// The mode of a file: it may contain what only its owner may know.
 const MODE: u32 = 0o600;
 
@@ -72,14 +74,23 @@ impl Files {
     /// Writes the first block of a file.
     fn begin(&mut self) -> io::Result<()> {
         self.append(&Line::Recording(self.header.clone()))?;
+        self.append_open()?;
+        self.write_block()
+    }
+
+    fn append_open(&mut self) -> io::Result<()> {
         for connection in self.open.clone().into_values() {
             self.append(&Line::Connection(connection))?;
         }
-        self.write_block()
+        Ok(())
     }
 
     /// Adds a line; it is written with its block.
     pub(crate) fn push(&mut self, line: &Line) -> io::Result<()> {
+        let number = self.index.number;
+        if self.lines.is_empty() && number > 0 && number.is_multiple_of(REPEAT_BLOCKS) {
+            self.append_open()?;
+        }
         match line {
             Line::Connection(connection) => {
                 self.open.insert(connection.id, connection.clone());

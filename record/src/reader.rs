@@ -8,13 +8,18 @@ use std::{
 
 use crate::{
     Line, VERSION,
-    block::{BlockError, INDEX_BYTES, Index},
+    block::{BlockError, INDEX_BYTES, Index, MAGIC},
     line::FORMAT,
 };
+
+/// The bytes that are read at once when an index entry is searched.
+const PIECE: usize = 64 * 1024;
 
 /// Reads the lines of a recording in order.
 pub struct Reader<R> {
     input: R,
+    /// Bytes that were read from the input, and not used yet.
+    ahead: Vec<u8>,
     /// The offset of the next byte to read.
     offset: u64,
     /// The number that the next block must have.
@@ -54,7 +59,7 @@ pub enum Fault {
     #[error("the file is no recording; record one with --record FILE")]
     NoRecording,
     /// A later version of the format.
-    #[error("the recording has version {0} of the format, of {max} at most; use a later cloudsim", max = VERSION)]
+    #[error("the recording has version {0} of the format, and this program reads versions up to {max}; use a later cloudsim", max = VERSION)]
     Version(u32),
     /// The file ends within a block, as after a crash or an incomplete copy.
     #[error("the file ends within a block; all lines before it were read")]
@@ -62,6 +67,14 @@ pub enum Fault {
     /// A block is unusable.
     #[error("{0}")]
     Block(#[from] BlockError),
+    /// There is no index entry where one was expected; the bytes up to the next one are lost.
+    #[error("{why}; the bytes up to {end} are lost")]
+    Lost {
+        /// Why the bytes are no index entry.
+        why: BlockError,
+        /// The offset of the next index entry, or the end of the file.
+        end: u64,
+    },
     /// Blocks are missing, or in another order.
     #[error(
         "block {0} was expected, and this is block {1}: blocks are missing or in another order"
@@ -87,6 +100,7 @@ impl<R: Read> Reader<R> {
     pub fn new(input: R) -> Self {
         Self {
             input,
+            ahead: Vec::new(),
             offset: 0,
             number: 0,
             block: Block::default(),
@@ -109,9 +123,7 @@ impl<R: Read> Reader<R> {
         };
         // until the head is known to be one, nothing after it can be found
         self.has_ended = true;
-        let size = read_up_to(&mut self.input, &mut head)?;
-        self.offset += size as u64;
-        match size {
+        match self.read_up_to(&mut head)? {
             0 if self.has_header => return Ok(false),
             0 => return Err(Fault::NoRecording),
             INDEX_BYTES => {}
@@ -119,24 +131,83 @@ impl<R: Read> Reader<R> {
             _ => return Err(Fault::NoRecording),
         }
         let index = match Index::decode(&head) {
+            Ok(index) => index,
             Err(BlockError::NoIndex) if !self.has_header => return Err(Fault::NoRecording),
-            index => index?,
+            Err(why) => return Err(self.skip(head.to_vec(), why)?),
         };
-        let mut compressed = Vec::new();
-        let size = u64::from(index.compressed);
-        (&mut self.input).take(size).read_to_end(&mut compressed)?;
-        self.offset += compressed.len() as u64;
-        if (compressed.len() as u64) < size {
+        let mut compressed = vec![0; index.compressed as usize];
+        if self.read_up_to(&mut compressed)? < compressed.len() {
             return Err(Fault::Truncated);
         }
         self.has_ended = false;
         let expected = std::mem::replace(&mut self.number, index.number.wrapping_add(1));
-        let lines = index.decompress(&compressed)?;
+        let lines = index.decompress(&compressed);
+        // only a recording has such an entry, and its header may be in this block
+        self.has_header |= lines.is_err();
+        let lines = lines?;
         self.block.lines = lines;
         if index.number != expected {
             return Err(Fault::Order(expected, index.number));
         }
         Ok(true)
+    }
+
+    /// Searches for the next index entry. `found`: the bytes that are none.
+    fn skip(&mut self, found: Vec<u8>, why: BlockError) -> Result<Fault, Fault> {
+        let mut bytes = found;
+        let mut begin = self.offset - bytes.len() as u64;
+        let mut piece = [0; PIECE];
+        // the first byte was one of an entry that is none
+        let mut from = 1;
+        loop {
+            let next = bytes[from..]
+                .windows(INDEX_BYTES)
+                .position(|window| {
+                    let head = <&[u8; INDEX_BYTES]>::try_from(window);
+                    head.is_ok_and(|head| head[..4] == MAGIC && Index::decode(head).is_ok())
+                })
+                .map(|place| from + place);
+            if let Some(next) = next {
+                let head = <&[u8; INDEX_BYTES]>::try_from(&bytes[next..next + INDEX_BYTES]);
+                if let Ok(Ok(index)) = head.map(Index::decode) {
+                    self.number = index.number;
+                }
+                self.offset = begin + next as u64;
+                self.ahead = bytes.split_off(next);
+                // the header was in a lost block
+                (self.has_header, self.has_ended) = (true, false);
+                break;
+            }
+            let size = self.read_up_to(&mut piece)?;
+            if size == 0 {
+                break;
+            }
+            // an entry may begin in the last bytes
+            let kept = bytes.len().min(INDEX_BYTES - 1);
+            bytes.drain(..bytes.len() - kept);
+            bytes.extend_from_slice(&piece[..size]);
+            begin = self.offset - bytes.len() as u64;
+            from = 0;
+        }
+        let end = self.offset;
+        Ok(Fault::Lost { why, end })
+    }
+
+    /// Fills the buffer as far as there is input; returns the number of bytes.
+    fn read_up_to(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut size = self.ahead.len().min(buffer.len());
+        buffer[..size].copy_from_slice(&self.ahead[..size]);
+        self.ahead.drain(..size);
+        while size < buffer.len() {
+            match self.input.read(&mut buffer[size..]) {
+                Ok(0) => break,
+                Ok(read) => size += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.offset += size as u64;
+        Ok(size)
     }
 
     fn read(&mut self) -> Result<Option<Line>, Fault> {
@@ -195,18 +266,4 @@ impl<R: Read> Iterator for Reader<R> {
             }
         }
     }
-}
-
-/// Fills the buffer as far as there is input; returns the number of bytes.
-fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut size = 0;
-    while size < buffer.len() {
-        match input.read(&mut buffer[size..]) {
-            Ok(0) => break,
-            Ok(read) => size += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(size)
 }

@@ -28,6 +28,8 @@ use crate::{
 const MAX_QUEUED_LINES: usize = 4096;
 /// The most bytes of messages that wait to be written.
 const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
+/// A parameter of an exec's query: the program, and each of its arguments.
+const COMMAND: &str = "command=";
 /// The kind of a close frame of WebSocket.
 const CLOSE: &str = "close";
 /// How long lines wait for their block. After `kill -9`, the recording lacks this much.
@@ -233,9 +235,11 @@ fn redact(redactor: &Redactor, frame: &mut Frame) {
     match &mut frame.body {
         Body::Message(message) => redactor.message(message),
         // what commands print and read cannot be judged
-        Body::Tunnel { kind, data, .. } => {
-            if *kind == tunnel::Kind::Data.number() {
-                *data = None;
+        Body::Tunnel { kind, data, .. } if *kind == tunnel::Kind::Data.number() => *data = None,
+        Body::Tunnel { data, .. } => {
+            let masked = data.as_deref().and_then(mask_request);
+            if let Some(masked) = masked {
+                *data = Some(masked);
             }
         }
         Body::Request { headers, .. } => redact_headers(headers),
@@ -259,6 +263,26 @@ pub fn kind_of(from: Side, message: &Message) -> &'static str {
     found.unwrap_or("unknown")
 }
 
+/// Replaces the arguments of a command and secret headers in the data of a connect frame. `None` if there are none.
+fn mask_request(data: &str) -> Option<String> {
+    let mut request = tunnel::Connect::decode(&STANDARD.decode(data).ok()?).ok()?;
+    let mut words = 0;
+    let query = request.url.raw_query.split('&').map(|pair| {
+        words += usize::from(pair.starts_with(COMMAND));
+        match words > 1 && pair.starts_with(COMMAND) {
+            true => format!("{COMMAND}{MASK}"),
+            false => pair.to_owned(),
+        }
+    });
+    request.url.raw_query = query.collect::<Vec<_>>().join("&");
+    for (name, values) in &mut request.header {
+        if is_secret_header(name) {
+            values.iter_mut().for_each(|value| MASK.clone_into(value));
+        }
+    }
+    Some(STANDARD.encode(serde_json::to_vec(&request).ok()?))
+}
+
 /// Returns the headers of a request or response, for [`Recorder::connect`] and [`ConnectionRecorder::request`].
 pub fn headers(headers: &http::HeaderMap) -> BTreeMap<String, String> {
     let mut all = BTreeMap::<String, String>::new();
@@ -273,13 +297,16 @@ pub fn headers(headers: &http::HeaderMap) -> BTreeMap<String, String> {
 
 fn redact_headers(headers: &mut BTreeMap<String, String>) {
     for (name, value) in headers {
-        if ["authorization", "cookie", "proxy-authorization"]
-            .iter()
-            .any(|secret| name.eq_ignore_ascii_case(secret))
-        {
+        if is_secret_header(name) {
             MASK.clone_into(value);
         }
     }
+}
+
+fn is_secret_header(name: &str) -> bool {
+    ["authorization", "cookie", "proxy-authorization"]
+        .iter()
+        .any(|secret| name.eq_ignore_ascii_case(secret))
 }
 
 impl Recorder {

@@ -14,10 +14,12 @@ pub const MASK: &str = "***";
 /// Shorter secrets are not searched for: they would match anywhere.
 const MIN_LENGTH: usize = 6;
 /// Keys whose values are secret end with one of these words, without regard to case, `-` and `_`.
-const SECRET_KEYS: [&str; 13] = [
+const SECRET_KEYS: [&str; 15] = [
     "token",
     "password",
     "passwd",
+    "pass",
+    "pwd",
     "passphrase",
     "secret",
     "credential",

@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 use wire::{Message, Route, tunnel};
 
 use crate::{
-    Body, Fault, Limits, Line, Options, ReadError, Reader, Recording, Side, Transport,
+    Body, Connection, End, Fault, Gap, Header, Limits, Line, Options, ReadError, Reader, Recording,
+    Side, Transport, VERSION,
     block::{self, BlockError, INDEX_BYTES, Index},
+    file::Files,
+    line::FORMAT,
 };
 
 fn options(path: &Path) -> Options {
@@ -162,19 +165,95 @@ fn a_damaged_block_is_named_and_the_others_are_read() {
     );
     let read = lines(&damaged).len();
     assert!(read > 200 && read < lines(&bytes).len());
-    let mut damaged = bytes;
-    damaged[at + 9] ^= 1;
-    let found = errors(&damaged);
-    assert!(
-        matches!(
-            &found[..],
-            [ReadError {
-                fault: Fault::Block(BlockError::IndexChecksum),
-                ..
-            }]
-        ),
-        "{found:?}"
-    );
+}
+
+/// The begin and the end of what cannot be read.
+type LostBytes = (u64, u64);
+
+#[test]
+fn bytes_without_an_index_entry_are_named_and_what_follows_is_read() {
+    let bytes = recording_of(&pods(1000));
+    let blocks = offsets(&bytes);
+    let whole = lines(&bytes).len();
+    let at = |block: usize| blocks[block] as u64;
+    let mut inserted = bytes.clone();
+    inserted.splice(blocks[2]..blocks[2], vec![0x5b; 200_000]);
+    let flipped = |place: usize| {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1;
+        damaged
+    };
+    let last = *blocks.last().unwrap();
+    for (damaged, lost) in [
+        (flipped(blocks[1] + 9), (at(1), at(2))),
+        (flipped(blocks[1]), (at(1), at(2))),
+        // the header of the file is lost, too
+        (flipped(9), (0, at(1))),
+        (inserted, (at(2), at(2) + 200_000)),
+        (flipped(last + 9), (last as u64, bytes.len() as u64)),
+    ] {
+        let read = lines(&damaged);
+        let found: Vec<LostBytes> = read
+            .iter()
+            .filter_map(|line| match line {
+                Err(error) => match error.fault {
+                    Fault::Lost { end, .. } => Some((error.offset, end)),
+                    _ => panic!("{error}"),
+                },
+                Ok(_) => None,
+            })
+            .collect();
+        assert_eq!(found, [lost]);
+        assert!(read.len() + 300 > whole, "{} of {whole}", read.len());
+    }
+}
+
+#[test]
+fn open_connections_are_repeated_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording");
+    let header = Header {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+        program: "test 1".to_owned(),
+        kubeedge: String::new(),
+        side: Side::Cloud,
+        started: String::new(),
+        part: 1,
+        redacted: true,
+    };
+    let mut files = Files::create(&path, Limits::default(), header).unwrap();
+    let connection = |id| {
+        Line::Connection(Connection {
+            id,
+            time: 1,
+            transport: Transport::WebSocket,
+            node: format!("edge-{id}"),
+            peer: String::new(),
+            headers: BTreeMap::new(),
+        })
+    };
+    let end = |connection| {
+        Line::End(End {
+            connection,
+            time: 2,
+        })
+    };
+    for line in [connection(1), connection(2), end(1)] {
+        files.push(&line).unwrap();
+    }
+    for time in 3..100 {
+        files.push(&Line::Gap(Gap { time, frames: 1 })).unwrap();
+        files.flush().unwrap();
+    }
+    let read = lines(&fs::read(&path).unwrap());
+    let of_node = |id| {
+        let same = |line: &&Result<Line, ReadError>| {
+            line.as_ref().is_ok_and(|line| *line == connection(id))
+        };
+        read.iter().filter(same).count()
+    };
+    assert_eq!((of_node(1), of_node(2)), (1, 4));
 }
 
 #[test]
@@ -447,7 +526,7 @@ fn no_secret_is_recorded() {
         message("default/up", json!(format!("login with {jwt}"))),
         message(
             "default/configmap/c",
-            json!({"data": {"key.pem": format!("-----BEGIN EC PRIVATE KEY-----\n{CANARY}\n-----END EC PRIVATE KEY-----")}}),
+            json!({"data": {"config.yaml": format!("db:\n  dbpass: {CANARY}\n"), "key.pem": format!("-----BEGIN EC PRIVATE KEY-----\n{CANARY}\n-----END EC PRIVATE KEY-----")}}),
         ),
     ];
     let folder = tempfile::tempdir().unwrap();
@@ -470,6 +549,19 @@ fn no_secret_is_recorded() {
             Side::Edge,
             &tunnel::Frame::new(1, tunnel::Kind::Data, CANARY.as_bytes().to_vec()),
         );
+        let exec = tunnel::Connect::new(
+            2,
+            "/exec/default/p/c",
+            format!("command=sh&command={CANARY}&output=1"),
+        )
+        .header("Authorization", CANARY);
+        connection.tunnel(Side::Cloud, &exec.frame(tunnel::Kind::Exec).unwrap());
+        connection.raw(Side::Edge, "malformed", CANARY.as_bytes());
+        connection.raw(
+            Side::Edge,
+            "close",
+            &[&[3, 232], CANARY.as_bytes()].concat(),
+        );
         drop(connection);
         recording.finish();
         let lines = lines(&fs::read(&path).unwrap());
@@ -486,7 +578,17 @@ fn no_secret_is_recorded() {
     ] {
         assert!(!text.contains(&form), "{form}\n{text}");
     }
-    assert_eq!(text.lines().count(), sent.len() + 5);
+    assert_eq!(text.lines().count(), sent.len() + 8);
+    // the code of a close frame and the program of an exec stay
+    assert!(text.contains("\"raw\":\"A+g=\""), "{text}");
+    let request = text.lines().find(|line| line.contains("\"Exec\"")).unwrap();
+    let request: Value = serde_json::from_str(request).unwrap();
+    let request = STANDARD
+        .decode(request["tunnel"]["data"].as_str().unwrap())
+        .unwrap();
+    let request = tunnel::Connect::decode(&request).unwrap();
+    assert_eq!(request.url.raw_query, "command=sh&command=***&output=1");
+    assert_eq!(request.header["Authorization"], ["***"]);
     assert!(text.contains("\"Accept\":[\"a\"]") && text.contains("\"redacted\":true"));
     // a Secret still has data in base64
     assert!(text.contains(&format!(
