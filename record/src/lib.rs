@@ -14,7 +14,10 @@ pub use self::{
     file::Limits,
     line::{Body, Connection, End, Frame, Gap, Header, Line, Side, Transport, VERSION},
     reader::{Fault, ReadError, Reader},
-    recorder::{ConnectionRecorder, Options, Recorder, Recording, StartError, headers, kind_of},
+    recorder::{
+        CLOSE, ConnectionRecorder, MALFORMED, Options, PING, PONG, Recorder, Recording, StartError,
+        headers, kind_of, kinds,
+    },
 };
 
 #[cfg(test)]

@@ -30,8 +30,18 @@ const MAX_QUEUED_LINES: usize = 4096;
 const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 /// A parameter of an exec's query: the program, and each of its arguments.
 const COMMAND: &str = "command=";
+/// Kinds of frames that the specification of messages does not name.
+const UNKNOWN: &str = "unknown";
+const REQUEST: &str = "request";
+const RESPONSE: &str = "response";
+/// The kind of a ping of WebSocket.
+pub const PING: &str = "ping";
+/// The kind of a pong of WebSocket.
+pub const PONG: &str = "pong";
 /// The kind of a close frame of WebSocket.
-const CLOSE: &str = "close";
+pub const CLOSE: &str = "close";
+/// The kind of bytes that are no message.
+pub const MALFORMED: &str = "malformed";
 /// How long lines wait for their block. After `kill -9`, the recording lacks this much.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -253,6 +263,16 @@ fn redact(redactor: &Redactor, frame: &mut Frame) {
     }
 }
 
+/// Returns the kinds that frames can have.
+pub fn kinds() -> impl Iterator<Item = &'static str> {
+    let sessions = kind::UP.iter().map(|kind| kind.name);
+    let sessions = sessions.chain(kind::DOWN.iter().map(|kind| kind.name));
+    let tunnels = tunnel::Kind::ALL.iter().map(|kind| kind.name());
+    sessions
+        .chain(tunnels)
+        .chain([UNKNOWN, REQUEST, RESPONSE, PING, PONG, CLOSE, MALFORMED])
+}
+
 /// Returns the kind of a message, by its name in the specification.
 pub fn kind_of(from: Side, message: &Message) -> &'static str {
     let (route, content) = (&message.route, &message.content);
@@ -260,7 +280,7 @@ pub fn kind_of(from: Side, message: &Message) -> &'static str {
         Side::Edge => kind::find(kind::UP, route, content).map(|kind| kind.name),
         Side::Cloud => kind::find(kind::DOWN, route, content).map(|kind| kind.name),
     };
-    found.unwrap_or("unknown")
+    found.unwrap_or(UNKNOWN)
 }
 
 /// Replaces the arguments of a command and secret headers in the data of a connect frame. `None` if there are none.
@@ -417,7 +437,7 @@ impl ConnectionRecorder {
                 headers,
                 body: STANDARD.encode(body),
             };
-            ("request", body)
+            (REQUEST, body)
         });
     }
 
@@ -428,7 +448,7 @@ impl ConnectionRecorder {
                 status,
                 body: STANDARD.encode(body),
             };
-            ("response", body)
+            (RESPONSE, body)
         });
     }
 

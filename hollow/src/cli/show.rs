@@ -5,19 +5,25 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use cloudsim::faults::Period;
 
+use crate::nearest;
+
 /// What is shown of a recording.
 #[derive(Clone, Debug, Args)]
 pub struct Show {
-    /// Recordings, written with --record; older files first
+    /// Recordings, older files first; `-` reads stdin
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
+
+    /// Wait for more of the last file until Ctrl-C
+    #[arg(short, long)]
+    pub follow: bool,
 
     /// Only connections of this node
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
 
     /// Only messages of this kind, for example pod-status. Repeatable
-    #[arg(long = "kind", value_name = "KIND")]
+    #[arg(long = "kind", value_name = "KIND", value_parser = kind)]
     pub kinds: Vec<String>,
 
     /// Only messages about this object, NAME or NAMESPACE/NAME
@@ -41,6 +47,17 @@ pub struct Show {
         hide_possible_values = true
     )]
     pub output: Option<ShowFormat>,
+}
+
+/// Parses a kind of frames.
+fn kind(text: &str) -> Result<String, String> {
+    if record::kinds().any(|kind| kind == text) {
+        return Ok(text.to_owned());
+    }
+    let near = nearest(text, record::kinds());
+    Err(format!(
+        "no frame has this kind{near}; `cloudsim show` prints the kinds of a recording"
+    ))
 }
 
 /// How a recording is shown.
@@ -68,7 +85,7 @@ pub struct Diff {
     pub node: Vec<String>,
 
     /// Only messages of this kind, for example pod-status. Repeatable
-    #[arg(long = "kind", value_name = "KIND")]
+    #[arg(long = "kind", value_name = "KIND", value_parser = kind)]
     pub kinds: Vec<String>,
 
     /// Output format: text or json

@@ -131,7 +131,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Db(command) => return db::run(&command).await,
         Command::Record(options) => Box::pin(record::run(options)).await,
-        Command::Show(command) => return show::run(&command),
+        Command::Show(command) => return show::run(command).await,
         Command::Diff(command) => return diff::run(&command),
         Command::Token {
             access,

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use peer::{MAX_MESSAGE, Service};
-use record::{ConnectionRecorder, Side};
+use record::{CLOSE, ConnectionRecorder, MALFORMED, PING, PONG, Side};
 use wire::{
     compression::Decompressor,
     tunnel::{self, MAX_FRAME},
@@ -65,7 +65,7 @@ impl Tap {
     pub(super) fn finish(&mut self) {
         let rest = self.input.split();
         if !rest.is_empty() {
-            self.connection.raw(self.from, "malformed", &rest);
+            self.connection.raw(self.from, MALFORMED, &rest);
         }
     }
 
@@ -73,16 +73,16 @@ impl Tap {
         let (bytes, is_binary) = match message {
             Message::Text(bytes) => (bytes, false),
             Message::Binary(bytes) => (bytes, true),
-            Message::Ping(bytes) => return self.connection.raw(self.from, "ping", bytes),
-            Message::Pong(bytes) => return self.connection.raw(self.from, "pong", bytes),
-            Message::Close(bytes) => return self.connection.raw(self.from, "close", bytes),
+            Message::Ping(bytes) => return self.connection.raw(self.from, PING, bytes),
+            Message::Pong(bytes) => return self.connection.raw(self.from, PONG, bytes),
+            Message::Close(bytes) => return self.connection.raw(self.from, CLOSE, bytes),
         };
         let plain = match &mut self.decompressor {
             Some(past) => past.read(bytes.clone(), is_binary, MAX_MESSAGE).ok(),
             None => Some(bytes.clone()),
         };
         if plain.is_none_or(|plain| !self.payload(plain)) {
-            self.connection.raw(self.from, "malformed", bytes);
+            self.connection.raw(self.from, MALFORMED, bytes);
         }
     }
 
