@@ -18,6 +18,7 @@ use crate::{
     content::{Comparer, Ids, Path, find, hash_value, path_text},
     script::{Script, Sent},
     text::{Names, canonical},
+    translate::generated,
 };
 
 /// Kinds that carry a state: a repetition without a change is ignored, with its answers.
@@ -77,6 +78,9 @@ pub struct Difference {
     /// The number of the frame in the second recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second: Option<u64>,
+    /// The frame that the message answers, in the first recording; of an additional message, in the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<u64>,
     /// The values that differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
@@ -98,6 +102,8 @@ struct View<'s> {
     script: &'s Script,
     /// The names of each node.
     names: HashMap<&'s str, Names>,
+    /// The frame of each message id.
+    frames: HashMap<String, u64>,
     /// The messages of each sequence, by their places.
     sequences: BTreeMap<SequenceKey, Vec<(usize, u64)>>,
 }
@@ -194,19 +200,10 @@ fn generated_names(script: &Script) -> Vec<(String, usize)> {
             continue;
         }
         let message = sent.message();
-        let metadata = [
-            &message.content["metadata"],
-            &message.content["Object"]["metadata"],
-        ];
-        for metadata in metadata {
-            let of = |key: &str| metadata.get(key).and_then(Value::as_str);
-            if let (Some(name), Some(prefix)) = (of("name"), of("generateName"))
-                && name.len() > prefix.len()
-                && name.starts_with(prefix)
-                && seen.insert(name.to_owned())
-            {
-                found.push((name.to_owned(), prefix.len()));
-            }
+        if let Some((name, prefix)) = generated(&message)
+            && seen.insert(name.to_owned())
+        {
+            found.push((name.to_owned(), prefix.len()));
         }
     }
     found
@@ -221,6 +218,7 @@ impl<'s> View<'s> {
         let mut view = Self {
             script,
             names,
+            frames: HashMap::new(),
             sequences: BTreeMap::new(),
         };
         let numbers: HashMap<&str, usize> = view
@@ -228,7 +226,7 @@ impl<'s> View<'s> {
             .keys()
             .filter_map(|node| Some((*node, number(node)?)))
             .collect();
-        let (mut ids, mut repeated) = (HashSet::new(), HashSet::new());
+        let mut repeated = HashSet::new();
         for (place, sent) in script.sent.iter().enumerate() {
             if sent.kind == KEEPALIVE {
                 continue;
@@ -236,7 +234,8 @@ impl<'s> View<'s> {
             let message = sent.message();
             let (id, parent) = (&message.header.msg_id, &message.header.parent_msg_id);
             // the same message again: it was not acknowledged in time
-            let is_resent = !id.is_empty() && !ids.insert((sent.from, id.clone()));
+            let is_resent = !id.is_empty()
+                && *view.frames.entry(id.clone()).or_insert(sent.frame) != sent.frame;
             if is_resent || repeated.contains(parent) {
                 continue;
             }
@@ -391,7 +390,8 @@ impl Describer<'_, '_> {
             self.result.more += 1;
             return;
         }
-        let route = sent.message().route;
+        let Message { header, route, .. } = sent.message();
+        let view = &self.views[usize::from(a.is_none())];
         self.result.differences.push(Difference {
             sort,
             node: sent.node.to_string(),
@@ -401,6 +401,7 @@ impl Describer<'_, '_> {
             resource: route.resource.to_string(),
             first: sents[0].map(|sent| sent.frame),
             second: sents[1].map(|sent| sent.frame),
+            answers: view.frames.get(&header.parent_msg_id).copied(),
             changes,
         });
     }

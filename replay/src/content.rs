@@ -58,6 +58,11 @@ impl Ids {
             _ => !self.reported.insert((a.to_owned(), b.to_owned())),
         }
     }
+
+    /// Returns the counterpart of an id of the first recording.
+    pub(crate) fn get(&self, a: &str) -> Option<&str> {
+        self.there.get(a).map(String::as_str)
+    }
 }
 
 /// Compares the values of two messages, and maps their ids.

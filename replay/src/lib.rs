@@ -5,14 +5,21 @@
 mod align;
 mod compare;
 mod content;
+mod plan;
+mod player;
 mod report;
 mod script;
 mod text;
+mod translate;
 
 pub use self::{
     compare::{Change, Comparison, Difference, Sort, compare, compare_side},
+    plan::{Plan, PlanError, Step},
+    player::{Next, Outcome, PlayOptions, Player},
     script::{LoadError, MAX_BYTES, MAX_CONNECTIONS, MAX_MESSAGES, Script, Selection, Sent},
 };
 
+#[cfg(test)]
+mod player_tests;
 #[cfg(test)]
 mod tests;

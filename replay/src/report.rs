@@ -69,8 +69,12 @@ impl Difference {
         let subject = [&self.node, self.kind, &self.operation, &self.resource]
             .map(printable_short)
             .join(" ");
+        let name = names[usize::from(self.first.is_none())];
+        let answers = self.answers.map_or(String::new(), |number| {
+            format!("; answers {name} frame {number}")
+        });
         let mut text = format!(
-            "{sort:<10} {from:<5} {}  ({}, {})\n",
+            "{sort:<10} {from:<5} {}  ({}, {}{answers})\n",
             subject.trim_end(),
             frame(self.first, names[0]),
             frame(self.second, names[1])

@@ -84,6 +84,7 @@ pub(crate) fn session() -> Vec<(Side, Message)> {
     let update = object(Change::Update, "Running");
     let updated = update.acknowledgement(8);
     let delete = object(Change::Delete, "Running");
+    let deleted = delete.acknowledgement(9);
     vec![
         (Side::Edge, Upstream::keepalive().into_message(0)),
         (Side::Edge, registration),
@@ -95,6 +96,7 @@ pub(crate) fn session() -> Vec<(Side, Message)> {
         (Side::Cloud, update),
         (Side::Edge, updated),
         (Side::Cloud, delete),
+        (Side::Edge, deleted),
     ]
 }
 
