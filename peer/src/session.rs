@@ -50,7 +50,7 @@ pub struct Session {
     held: Held,
     ended: CancellationToken,
     end: Arc<Mutex<String>>,
-    _stop: DropGuard,
+    stop: Option<DropGuard>,
 }
 
 impl Session {
@@ -88,7 +88,7 @@ impl Session {
             held,
             ended,
             end,
-            _stop: stop.drop_guard(),
+            stop: Some(stop.drop_guard()),
         }
     }
 
@@ -169,6 +169,11 @@ impl Session {
             Err(_) if !self.ended.is_cancelled() => Ok(()),
             Err(failure) => Err(failure),
         }
+    }
+
+    /// Closes the connection.
+    pub fn close(&mut self) {
+        self.stop.take();
     }
 
     /// Drops the messages that nobody has taken yet.

@@ -104,6 +104,8 @@ struct View<'s> {
     names: HashMap<&'s str, Names>,
     /// The frame of each message id.
     frames: HashMap<String, u64>,
+    /// The id of each message, by its place.
+    ids: Vec<String>,
     /// The messages of each sequence, by their places.
     sequences: BTreeMap<SequenceKey, Vec<(usize, u64)>>,
 }
@@ -219,6 +221,7 @@ impl<'s> View<'s> {
             script,
             names,
             frames: HashMap::new(),
+            ids: Vec::with_capacity(script.sent.len()),
             sequences: BTreeMap::new(),
         };
         let numbers: HashMap<&str, usize> = view
@@ -228,10 +231,11 @@ impl<'s> View<'s> {
             .collect();
         let mut repeated = HashSet::new();
         for (place, sent) in script.sent.iter().enumerate() {
+            let message = sent.message();
+            view.ids.push(message.header.msg_id.clone());
             if sent.kind == KEEPALIVE {
                 continue;
             }
-            let message = sent.message();
             let (id, parent) = (&message.header.msg_id, &message.header.parent_msg_id);
             // the same message again: it was not acknowledged in time
             let is_resent = !id.is_empty()
@@ -340,6 +344,13 @@ struct Describer<'v, 's> {
 
 impl Describer<'_, '_> {
     fn describe(mut self, pairings: Vec<Pairing>) -> Comparison {
+        // first, so that an answer to another message is found at the answer
+        for (first, second, _) in &pairings {
+            if let (Some(a), Some(b)) = (first, second) {
+                let [first, second] = self.views;
+                self.ids.bind(&first.ids[*a], &second.ids[*b]);
+            }
+        }
         for (first, second, is_moved) in pairings {
             match (first, second) {
                 (Some(a), Some(b)) => self.pair(a, b, is_moved),
@@ -409,7 +420,6 @@ impl Describer<'_, '_> {
 
 /// Compares header, route and content.
 pub(crate) fn compare_messages(comparer: &mut Comparer<'_>, [a, b]: &[Message; 2]) {
-    comparer.id("msg_id", &a.header.msg_id, &b.header.msg_id);
     let parents = [&a.header.parent_msg_id, &b.header.parent_msg_id];
     comparer.id("parent_msg_id", parents[0], parents[1]);
     let [first, second] = [a, b].map(|message| {
@@ -430,7 +440,6 @@ fn changes(messages: [Message; 2], paths: &[Path]) -> Vec<Change> {
         serde_json::json!({
             "route": message.route,
             "content": message.content,
-            "msg_id": message.header.msg_id,
             "parent_msg_id": message.header.parent_msg_id,
             "header": {"resourceVersion": message.header.resource_version},
         })

@@ -7,6 +7,7 @@ use std::{
 };
 
 use record::Side;
+use serde::Serialize;
 use wire::Message;
 
 use crate::{
@@ -54,7 +55,7 @@ pub enum Next {
 }
 
 /// How a replay ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// What the other side sent differently. The first recording is the one that was replayed.
     pub comparison: Comparison,
@@ -64,6 +65,8 @@ pub struct Outcome {
     pub unsent: Vec<u64>,
     /// Frames that were not replayed.
     pub skipped: u64,
+    /// Why the connection ended before the replay.
+    pub ended: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +89,8 @@ pub struct Player {
     states: Vec<State>,
     /// The next step that is sent without being asked.
     cursor: usize,
+    /// Before it, no step is awaited any more.
+    rest: usize,
     /// Steps that are expected without a request, by kind, operation and resource.
     expected: HashMap<String, VecDeque<usize>>,
     /// The answers to each step.
@@ -130,6 +135,7 @@ impl Player {
         Self {
             states: vec![State::Pending; plan.steps.len()],
             cursor: 0,
+            rest: 0,
             sent: HashMap::new(),
             answered: HashMap::new(),
             actual: Script::default(),
@@ -211,6 +217,7 @@ impl Player {
             let mut pending = answers
                 .iter()
                 .copied()
+                .take(MAX_SEARCHED)
                 .filter(|step| self.states[*step] != State::Done);
             let first = pending.clone().next();
             let same = pending.find(|step| self.plan.script.sent[*step].kind == kind);
@@ -321,15 +328,17 @@ impl Player {
 
     /// After the last message, waits for the other side's.
     fn wait_for_rest(&mut self, now: Duration) -> Next {
-        let steps = self.plan.steps.iter().enumerate();
-        let is_awaited = steps.into_iter().any(|(number, step)| {
-            !step.is_ours
+        let is_awaited = |number: usize| {
+            !self.plan.steps[number].is_ours
                 && self.states[number] == State::Pending
                 && !PERIODIC.contains(&self.plan.script.sent[number].kind)
-        });
+        };
+        while self.rest < self.states.len() && !is_awaited(self.rest) {
+            self.rest += 1;
+        }
         let since = *self.blocked_since.get_or_insert(now);
         let deadline = since + self.patience();
-        match is_awaited && now < deadline {
+        match self.rest < self.states.len() && now < deadline {
             true => Next::Wait(deadline),
             false => Next::Done,
         }
@@ -403,6 +412,7 @@ impl Player {
             sent: count,
             unsent,
             skipped: self.plan.skipped,
+            ended: None,
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use record::Side;
 use serde_json::Value;
-use wire::text::printable_short;
+use wire::text::{count, printable_short};
 
-use crate::compare::{Change, Comparison, Difference, Sort};
+use crate::{
+    compare::{Change, Comparison, Difference, Sort},
+    player::Outcome,
+};
 
 /// A longer value is cut in text, characters.
 const MAX_TEXT: usize = 200;
@@ -46,6 +49,29 @@ impl Comparison {
             text.push_str(&format!("and {} more\n", self.more));
         }
         text
+    }
+}
+
+impl Outcome {
+    /// Reports whether the other side responded as in the recording, and everything was sent.
+    pub fn is_same(&self) -> bool {
+        self.comparison.is_same() && self.unsent.is_empty() && self.ended.is_none()
+    }
+
+    /// Returns a text with the differences, and what was not replayed. `names` are those of the recording and the replay.
+    pub fn to_text(&self, names: [&str; 2]) -> String {
+        let mut text = format!("{} sent\n", count(self.sent, "message"));
+        if let Some(why) = &self.ended {
+            text.push_str(&format!("the connection ended before the replay: {why}\n"));
+        }
+        if let Some(first) = self.unsent.first() {
+            let messages = count(self.unsent.len() as u64, "message");
+            text.push_str(&format!(
+                "{messages} not sent, from {} frame {first}: a message that they depend on did not arrive\n",
+                names[0]
+            ));
+        }
+        text + &self.comparison.to_text(names)
     }
 }
 

@@ -58,6 +58,7 @@ impl Translator {
             Arc::make_mut(&mut self.actual.generated).insert(second.0.to_owned(), name.clone());
             Arc::make_mut(&mut self.recorded.generated).insert(name.clone(), name);
         }
+        self.learn_id(recorded, actual);
         let names = [&self.recorded, &self.actual];
         let mut comparer = Comparer::new(names, &mut self.ids);
         compare_messages(&mut comparer, &[recorded.clone(), actual.clone()]);
@@ -109,23 +110,25 @@ impl Translator {
     /// Returns a recorded message for the other side.
     pub(crate) fn translate(&self, recorded: &Message, (id, now_ms): (String, i64)) -> Message {
         let mut message = recorded.clone();
-        message.header.msg_id = id;
+        if !message.header.msg_id.is_empty() {
+            message.header.msg_id = id;
+        }
         message.header.timestamp = now_ms;
         let parent = &mut message.header.parent_msg_id;
         if let Some(actual) = self.ids.get(parent).filter(|_| !parent.is_empty()) {
             *parent = actual.to_owned();
         }
         message.route.resource = self.text(recorded.route.resource.as_str()).into();
-        self.value(&mut message.content, 0);
+        self.value("content", &mut message.content, 0);
         message
     }
 
-    fn value(&self, value: &mut Value, depth: usize) {
+    fn value(&self, key: &str, value: &mut Value, depth: usize) {
         match value {
             Value::String(text) => match embedded(text, depth) {
                 Some(mut inner) => {
                     let is_plain = text.starts_with(['{', '[']);
-                    self.value(&mut inner, depth + 1);
+                    self.value(key, &mut inner, depth + 1);
                     *text = match is_plain {
                         true => inner.to_string(),
                         false => STANDARD.encode(inner.to_string()),
@@ -133,7 +136,9 @@ impl Translator {
                 }
                 None => *text = self.text(text),
             },
-            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item, depth)),
+            Value::Array(items) => items
+                .iter_mut()
+                .for_each(|item| self.value(key, item, depth)),
             Value::Object(map) => {
                 if self.side == Side::Edge
                     && let Some(Value::String(revision)) = map.get(REVISION)
@@ -143,12 +148,15 @@ impl Translator {
                             map.insert(REVISION.to_owned(), actual.clone().into());
                         }
                         // an update without one has no precondition
-                        None => {
+                        None if key == "metadata" => {
                             map.remove(REVISION);
                         }
+                        None => {}
                     }
                 }
-                map.values_mut().for_each(|value| self.value(value, depth));
+                for (key, value) in map {
+                    self.value(key, value, depth);
+                }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }

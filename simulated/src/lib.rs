@@ -15,6 +15,7 @@ mod link;
 mod node;
 mod objects;
 mod pods;
+mod replay;
 mod settled;
 mod steps;
 mod store;

@@ -17,6 +17,7 @@ use std::{
 use futures::FutureExt;
 use objectstore::{Event, EventKind, Key, MemoryStore, Resource, Store};
 use parking_lot::Mutex;
+use record::{ConnectionRecorder, Recorder, Side, Transport};
 use serde_json::Value;
 use wire::{
     Change, Down, Downstream, Message, ResourcePath, ResourceType, Up, Upstream, lane::needs_ack,
@@ -47,6 +48,9 @@ struct State {
     broken: Vec<String>,
     cloud: Option<Arc<MemoryStore>>,
     nodes: BTreeMap<String, Seen>,
+    recorder: Recorder,
+    /// One recorded connection for each node.
+    recorded: BTreeMap<String, ConnectionRecorder>,
 }
 
 /// What is known of one node.
@@ -76,6 +80,8 @@ impl Watcher {
             broken: Vec::new(),
             cloud: None,
             nodes: BTreeMap::new(),
+            recorder: Recorder::default(),
+            recorded: BTreeMap::new(),
         };
         Self(Arc::new(Mutex::new(state)))
     }
@@ -88,6 +94,11 @@ impl Watcher {
     /// Returns the violations of rules so far.
     pub fn violations(&self) -> Vec<String> {
         self.0.lock().broken.clone()
+    }
+
+    /// Records the messages from now on.
+    pub(crate) fn record_with(&self, recorder: Recorder) {
+        self.0.lock().recorder = recorder;
     }
 
     pub(crate) fn broke(&self, what: String) {
@@ -130,6 +141,7 @@ impl Watcher {
         };
         let route = &message.route;
         let what = if message.content == "OK" { " OK" } else { "" };
+        state.record(node, direction, message);
         state.trace.line(format_args!(
             "{node} {arrow} {} {}{what}",
             route.operation.as_str(),
@@ -207,6 +219,19 @@ impl Watcher {
 }
 
 impl State {
+    fn record(&mut self, node: &str, direction: Direction, message: &Message) {
+        let side = match direction {
+            Direction::Up => Side::Edge,
+            Direction::Down => Side::Cloud,
+        };
+        let recorder = &self.recorder;
+        let connection = self
+            .recorded
+            .entry(node.to_owned())
+            .or_insert_with(|| recorder.connect(Transport::WebSocket, node, "", BTreeMap::new()));
+        connection.message(side, message, 0);
+    }
+
     fn told_to(&mut self, node: &str, message: &Message) {
         let down = Down::from(message.clone());
         let Downstream::Object {

@@ -99,13 +99,14 @@ impl World {
 
     /// Creates a settled world with this seed and with running pods.
     pub async fn with_pods(seed: u64) -> Self {
-        let mut world = Self::new(seed, Faults::NONE).await;
-        for (number, name) in PODS.iter().enumerate() {
-            let node = number % world.nodes.len();
-            world.create_pod_on(name, node).await;
-        }
-        world.heal().await;
-        world
+        let world = Self::new(seed, Faults::NONE).await;
+        world.settled_with_pods().await
+    }
+
+    pub(crate) async fn settled_with_pods(mut self) -> Self {
+        self.create_pods().await;
+        self.heal().await;
+        self
     }
 
     /// Connects all nodes, makes a few steps, and ends all connections in the middle of them.

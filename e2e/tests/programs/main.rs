@@ -20,6 +20,7 @@ mod output;
 mod pages;
 mod proxy;
 mod python;
+mod replay;
 mod rollout;
 mod rules;
 mod scrape;

@@ -1,6 +1,6 @@
 //! The messages between a node and its cloud, and between a node and its runtime.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -225,7 +225,7 @@ pub(super) fn recordings() -> Vec<Vec<u8>> {
     vec![first.clone(), [first, block(1, gap)].concat()]
 }
 
-/// Compares a recording of these lines with itself.
+/// Compares a recording of these lines with itself, and plays it.
 pub(super) fn comparison(lines: &[u8]) {
     let recording = [block(0, RECORDING), block(1, lines)].concat();
     let Ok(script) = replay::Script::read(&recording[..], &replay::Selection::default()) else {
@@ -233,6 +233,37 @@ pub(super) fn comparison(lines: &[u8]) {
     };
     let comparison = replay::compare(&script, &script);
     assert!(comparison.is_same(), "{}", comparison.to_text(["A", "B"]));
+    for side in [record::Side::Edge, record::Side::Cloud] {
+        play_alone(&script, side);
+    }
+}
+
+/// Plays a side without another one: the replay ends, after a limited time.
+fn play_alone(script: &replay::Script, side: record::Side) {
+    let Ok(plan) = replay::Plan::new(script, side) else {
+        return;
+    };
+    let (steps, patience) = (plan.steps.len(), Duration::from_secs(1));
+    let options = replay::PlayOptions {
+        node: "other".to_owned(),
+        speed: None,
+        patience,
+        started: 1 << 60,
+    };
+    let mut player = replay::Player::new(plan, options);
+    let mut now = Duration::ZERO;
+    for _ in 0..3 * steps + 100 {
+        match player.next(now) {
+            Ok(replay::Next::Wait(until)) => now = until,
+            Ok(replay::Next::Done) | Err(_) => {
+                assert!(now <= 30 * patience, "{now:?}");
+                let _ = player.finish().to_text(["A", "B"]);
+                return;
+            }
+            Ok(_) => {}
+        }
+    }
+    panic!("a replay of {steps} steps does not end");
 }
 
 /// Returns the lines of a recorded session.

@@ -94,6 +94,14 @@ Between a cloud and a node on this machine:
   cloudsim record session.rec --cloud 127.0.0.1 --token \"$(cloudsim token)\" \\
     --https-port 20002 --ws-port 20000 --tunnel-port 20004";
 
+/// The notes of `cloudsim replay --help`.
+pub(super) const REPLAY_NOTES: &str = "\
+Exit code: 0 no difference, 1 the other side responded differently, 2 not replayed.
+Play the edge against a cloud that runs here:
+  cloudsim replay session.rec --as edge --cloud 127.0.0.1 --token \"$(cloudsim token)\"
+Play the cloud against an edge, which joins with the printed command:
+  cloudsim replay session.rec --as cloud --address 192.0.2.10";
+
 /// The notes of `cloudsim selftest --help`.
 pub(super) const SELFTEST_NOTES: &str = "\
 Exit code: 0 passed, 1 failed.

@@ -25,6 +25,7 @@ pub use self::{
     node::NodeCommand,
     properties::{NodeProperties, NodeTaint},
     record::Record,
+    replay::{PlayedSide, Replay, Speed},
     rules::RulesCommand,
     show::{Diff, DiffFormat, Show, ShowFormat},
     up::{Port, Up},
@@ -46,13 +47,16 @@ mod list;
 mod node;
 mod properties;
 mod record;
+mod replay;
 mod rules;
 mod show;
 mod tips;
 mod up;
 mod why;
 
-use self::examples::{BUNDLE_NOTES, CONFORMANCE_NOTES, EXAMPLES, RECORD_NOTES, SELFTEST_NOTES};
+use self::examples::{
+    BUNDLE_NOTES, CONFORMANCE_NOTES, EXAMPLES, RECORD_NOTES, REPLAY_NOTES, SELFTEST_NOTES,
+};
 
 /// The most nodes of one process, and of one replica of CloudHub.
 const MAX_NODES: usize = 500;
@@ -180,6 +184,9 @@ pub enum Command {
         after_help = "Exit code: 0 no difference, 1 differences, 2 a recording cannot be used."
     )]
     Diff(Diff),
+    /// Play one side of a recording against a real cloud or edge
+    #[command(after_help = REPLAY_NOTES)]
+    Replay(Replay),
     /// Print the join token, or create one limited by node, lifetime or uses
     #[command(aliases = ["tokens", "gettoken"])]
     Token {

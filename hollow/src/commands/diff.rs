@@ -1,23 +1,21 @@
 //! `cloudsim diff`: compares two recordings by meaning.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::Path, process::ExitCode};
 
+use anyhow::Context;
 use replay::{Comparison, Script, Selection, compare};
 use wire::text::count;
 
 use super::{print_line, warn};
 use crate::cli::{Diff, DiffFormat};
 
-/// The exit code if a recording cannot be used, as of `kubectl diff`.
-pub(super) const UNUSABLE: u8 = 2;
+/// The exit code if nothing was compared, as of `kubectl diff`.
+pub(super) const NOT_COMPARED: u8 = 2;
 
-/// A recording that cannot be used; the program ends with [`UNUSABLE`].
+/// Why nothing was compared; the program ends with [`NOT_COMPARED`].
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use {}", .0.display())]
-pub(super) struct UnusableRecording(pub(super) PathBuf);
+#[error("{0}")]
+pub(super) struct NotCompared(pub(super) String);
 
 pub(super) fn run(diff: &Diff) -> anyhow::Result<ExitCode> {
     let node = |which: usize| diff.node.get(which).or(diff.node.last()).cloned();
@@ -30,14 +28,17 @@ pub(super) fn run(diff: &Diff) -> anyhow::Result<ExitCode> {
     });
     let comparison = compare(&first?, &second?);
     print(&comparison, diff)?;
-    Ok(exit_code(&comparison))
+    Ok(match comparison.is_same() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 /// Reads a recording, and warns if parts of it are missing.
 pub(super) fn read(file: &Path, selection: &Selection) -> anyhow::Result<Script> {
-    let script = Script::open(file, selection)
-        .map_err(|error| anyhow::Error::new(error).context(UnusableRecording(file.to_owned())))?;
     let name = file.display();
+    let script =
+        Script::open(file, selection).with_context(|| NotCompared(format!("cannot use {name}")))?;
     if let Some(offset) = script.truncated {
         warn(&format!(
             "{name} ends within a block at byte {offset}; the rest was not recorded"
@@ -53,13 +54,6 @@ pub(super) fn read(file: &Path, selection: &Selection) -> anyhow::Result<Script>
         warn(&format!("{name} has no message that matches"));
     }
     Ok(script)
-}
-
-pub(super) fn exit_code(comparison: &Comparison) -> ExitCode {
-    match comparison.is_same() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
 }
 
 fn print(comparison: &Comparison, diff: &Diff) -> anyhow::Result<()> {

@@ -28,6 +28,7 @@ mod proxy;
 mod ready_screen;
 mod record;
 mod remote;
+mod replay;
 mod roles;
 mod rules;
 mod run;
@@ -71,8 +72,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             log::fatal("cloudsim", format, &error);
-            match error.is::<diff::UnusableRecording>() {
-                true => ExitCode::from(diff::UNUSABLE),
+            match error.is::<diff::NotCompared>() {
+                true => ExitCode::from(diff::NOT_COMPARED),
                 false => ExitCode::FAILURE,
             }
         }
@@ -133,6 +134,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Record(options) => Box::pin(record::run(options)).await,
         Command::Show(command) => return show::run(command).await,
         Command::Diff(command) => return diff::run(&command),
+        Command::Replay(options) => return Box::pin(replay::run(options)).await,
         Command::Token {
             access,
             output,

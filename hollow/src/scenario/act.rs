@@ -20,10 +20,10 @@ use tokio::{
 use super::{
     Stage, Step,
     expect::is,
-    file::{Expect, Target},
+    file::{Expect, Replayed, Target},
     story,
 };
-use crate::fleet::HollowNode;
+use crate::{fleet::HollowNode, testing::recording};
 
 /// The field manager.
 const MANAGER: &str = "cloudsim-run";
@@ -44,6 +44,7 @@ impl Stage {
                 let objects = read(&self.base.join(file)).await?;
                 self.apply(&Value::from(objects)).await
             }
+            Step::Replay(replayed) => self.replay(replayed).await,
             Step::Delete(target) => {
                 let deleted = self
                     .api(target)
@@ -99,6 +100,27 @@ impl Stage {
                 Ok(())
             }
             Step::Expect(expect) => self.expect(expect).await,
+        }
+    }
+
+    /// Plays the edge of a recording, and names the first difference.
+    async fn replay(&self, replayed: &Replayed) -> Result<(), Why> {
+        let (file, may_differ) = replayed.parts();
+        let outcome = recording::replay(&self.cloud, &self.base.join(file))
+            .await
+            .map_err(|error| story(&error))?;
+        if let Some(why) = outcome.ended {
+            return Err(format!("the session ended: {why}"));
+        }
+        match outcome.comparison.differences.first() {
+            Some(first) if !may_differ => {
+                let text = first.to_text(["recording", "replay"]);
+                Err(format!(
+                    "the cloud responded differently: {}",
+                    text.trim_end()
+                ))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -83,6 +83,8 @@ pub(super) enum Step {
     Apply(Value),
     /// Applies the objects of a file, whose path is relative to the scenario's.
     ApplyFile(PathBuf),
+    /// Plays the edge of a recording.
+    Replay(Replayed),
     /// Deletes an object.
     Delete(Target),
     /// Sets the conditions of links from now on.
@@ -119,6 +121,37 @@ pub(super) struct LinkFaults {
     /// A node, or `all`.
     pub(super) node: String,
     pub(super) conditions: Conditions,
+}
+
+/// A recording whose edge is played. Its path is relative to the scenario's.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "expected a file, or {file: FILE, allowDifferences: true}"
+)]
+pub(super) enum Replayed {
+    /// The cloud must respond as in the recording.
+    Strict(PathBuf),
+    /// With options.
+    #[serde(rename_all = "camelCase")]
+    WithOptions {
+        file: PathBuf,
+        allow_differences: bool,
+    },
+}
+
+impl Replayed {
+    /// Returns the file, and whether the cloud may respond differently.
+    pub(super) fn parts(&self) -> (&PathBuf, bool) {
+        match self {
+            Self::Strict(file) => (file, false),
+            Self::WithOptions {
+                file,
+                allow_differences,
+            } => (file, *allow_differences),
+        }
+    }
 }
 
 /// A malformed message for a node.

@@ -11,6 +11,7 @@ impl Step {
         match self {
             Self::Apply(objects) => format!("apply {}", names(objects)),
             Self::ApplyFile(file) => format!("apply {}", file.display()),
+            Self::Replay(replayed) => format!("replay {}", replayed.parts().0.display()),
             Self::Delete(target) => format!("delete {} {}", target.kind, target.name),
             Self::Faults(faults) => format!("faults on the link of {}", faults.node),
             Self::Cut(node) => format!("cut {node}"),
@@ -60,6 +61,7 @@ impl Step {
             }
             Self::Apply(_)
             | Self::ApplyFile(_)
+            | Self::Replay(_)
             | Self::Delete(_)
             | Self::Certificate(_)
             | Self::Pause(_) => Ok(()),

@@ -21,6 +21,8 @@ steps:
 - sendMalformed: {node: edge-2, message: null-content}
 - certificate: expired
 - pause: 10ms
+- replay: session.rec
+- replay: {file: other.rec, allowDifferences: true}
 - expect:
     object: {kind: Pod, name: web}
     has: {status.phase: Running, 'status.containerStatuses[0].restartCount': 0}

@@ -2,6 +2,7 @@
 
 use std::{io, time::Duration};
 
+use super::ReplayError;
 use crate::fleet;
 use cloudsim::{StartError, tasks::TaskPanicked};
 
@@ -65,6 +66,9 @@ pub enum Error {
     /// A mapper does not run.
     #[error("cannot run the mapper")]
     Mapper(#[from] mapper::RunError),
+    /// A recording was not replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// A part of the cloud has panicked.
     #[error(transparent)]
     Panicked(#[from] TaskPanicked),

@@ -22,8 +22,9 @@
 mod builder;
 mod error;
 mod manifests;
+pub(crate) mod recording;
 
-use std::fmt::Debug;
+use std::{fmt::Debug, path::Path};
 
 use cloudsim::{Cloud, faults::Faults};
 pub use crds;
@@ -37,12 +38,13 @@ use kube::{
 };
 pub use mapper;
 use mapper::{Config, Mapper, Protocol};
+pub use replay;
 use serde::{Serialize, de::DeserializeOwned};
 use tempfile::TempDir;
 use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub use self::{builder::Builder, error::Error};
+pub use self::{builder::Builder, error::Error, recording::ReplayError};
 use crate::fleet::{Fleet, HollowNode};
 
 /// A cloud and its nodes, called `edge-1`, `edge-2`, …, which run pods on the simulated runtime. All of it ends when this is
@@ -228,6 +230,15 @@ impl TestCloud {
         })
     }
 
+    /// Plays the edge of a recording against this cloud, as fast as the cloud answers. The node has the name of the recording, so it must be
+    /// none of this cloud's nodes. Returns what the cloud sent differently, and what could not be sent. [`replay::Script`] has the messages.
+    ///
+    /// # Errors
+    /// [`Error::Replay`]: the recording cannot be used, or the cloud does not accept its node.
+    pub async fn replay(&self, recording: &Path) -> Result<replay::Outcome, Error> {
+        Ok(recording::replay(&self.cloud, recording).await?)
+    }
+
     /// Stops the nodes and the cloud.
     ///
     /// # Errors
@@ -257,6 +268,11 @@ impl RunningMapper {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/testing.md")]
 struct Guide;
+
+/// Compiles the examples of `docs/replay.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/replay.md")]
+struct ReplayGuide;
 
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ mod disconnects;
 // with its tests, which need no program of their own
 #[path = "../../src/frames.rs"]
 mod frames;
+mod replays;
 mod seeds;
 
 /// The number in an environment variable, where there is one.

@@ -41,7 +41,7 @@ pub(super) async fn run(options: Record) -> anyhow::Result<()> {
     let own = OwnNames::of_machine();
     check_address(options.address, &own)?;
     let reach = Reach::of(options.address, &options.names, &own);
-    let token = read_token(&options)?;
+    let token = read_token(options.token.as_ref(), options.token_file.as_ref())?;
     let state = State::open(&data_dir(&options))?;
     let dialer = tokio::select! {
         dialer = find_cloud(&options, token.as_ref(), &state) => dialer?,
@@ -111,8 +111,11 @@ fn data_dir(options: &Record) -> PathBuf {
 }
 
 /// Reads the join token of the cloud.
-fn read_token(options: &Record) -> anyhow::Result<Option<Token>> {
-    let text = match (&options.token, &options.token_file) {
+pub(super) fn read_token(
+    token: Option<&String>,
+    file: Option<&PathBuf>,
+) -> anyhow::Result<Option<Token>> {
+    let text = match (token, file) {
         (Some(token), _) if token == "-" => {
             let mut text = String::new();
             let read = std::io::stdin()

@@ -1,0 +1,81 @@
+//! Plays the edge of a recording against a cloud in this process.
+
+use std::{
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use agent::config::HostPort;
+use cloudsim::Cloud;
+use record::Side;
+use replay::{
+    EdgeLink, LoadError, Outcome, Plan, PlanError, PlayOptions, Player, Script, Selection, drive,
+};
+use tokio::{task::spawn_blocking, time::timeout};
+use wire::enroll::Token;
+
+/// How long enrolment and the first session may take.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(60);
+/// How long an expected message is awaited.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// It cannot be read.
+    #[error("cannot use the recording")]
+    Load(#[from] LoadError),
+    /// It has no session that can be played.
+    #[error("cannot use the recording")]
+    Plan(#[from] PlanError),
+    /// The cloud does not accept the node.
+    #[error("the node of the recording cannot connect: {0}")]
+    Connect(String),
+}
+
+/// Plays the edge of a recording against a cloud, as fast as the cloud answers.
+///
+/// # Errors
+/// The recording cannot be used, or the cloud does not accept its node.
+pub(crate) async fn replay(cloud: &Cloud, file: &Path) -> Result<Outcome, ReplayError> {
+    let path = file.to_owned();
+    let reading = spawn_blocking(move || -> Result<Plan, ReplayError> {
+        let script = Script::open(&path, &Selection::default())?;
+        Ok(Plan::new(&script, Side::Edge)?)
+    });
+    let plan = match reading.await {
+        Ok(plan) => plan?,
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    };
+    let node = plan.node.to_string();
+    let connecting = timeout(CONNECT_DEADLINE, connect(cloud, &node));
+    let mut link = connecting
+        .await
+        .unwrap_or_else(|_| Err(format!("no session within {CONNECT_DEADLINE:?}")))
+        .map_err(ReplayError::Connect)?;
+    let started = SystemTime::now().duration_since(UNIX_EPOCH);
+    let options = PlayOptions {
+        node,
+        speed: None,
+        patience: PATIENCE,
+        started: u64::try_from(started.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX),
+    };
+    Ok(drive(Player::new(plan, options), &mut link, None, |_| ()).await?)
+}
+
+async fn connect(cloud: &Cloud, node: &str) -> Result<EdgeLink, String> {
+    let at = cloud.addresses();
+    let address = |at: std::net::SocketAddr| HostPort {
+        host: at.ip().to_string(),
+        port: at.port(),
+    };
+    let endpoints = peer::edge::Endpoints {
+        https: address(at.https),
+        hub: address(at.websocket),
+        tunnel: None,
+    };
+    let token = cloud.token_now().map_err(|error| error.to_string())?;
+    let token = Token::parse(&token).map_err(|error| error.to_string())?;
+    let link = EdgeLink::connect(endpoints, &token, node).await;
+    link.map_err(|failure| failure.reason().to_owned())
+}

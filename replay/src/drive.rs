@@ -1,0 +1,103 @@
+//! Plays a plan over a connection.
+
+use std::{collections::VecDeque, future::Future};
+
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+use tokio_tungstenite::tungstenite;
+use wire::Message;
+
+use crate::{LoadError, Next, Outcome, Player};
+
+/// A connection with the other side.
+pub trait Link: Send {
+    /// Returns the queue of frames to the other side.
+    fn sender(&self) -> mpsc::Sender<tungstenite::Message>;
+
+    /// Returns the next message, or why there is none any more. It can be cancelled without losing a message.
+    fn next(&mut self) -> impl Future<Output = Result<Message, String>> + Send;
+
+    /// Closes the connection and opens another one, or returns why not.
+    fn reconnect(&mut self) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+/// What happens in a replay.
+#[derive(Debug)]
+pub enum Event<'e> {
+    /// This message is sent next; the number of its frame.
+    Next(u64, &'e Message),
+    /// A message was sent.
+    Sent(&'e Message),
+    /// A message of the other side arrived.
+    Received(&'e Message),
+}
+
+/// Plays a plan until it has ended, or the connection has. With `steps`, each message that is no answer waits for a value there; if the
+/// queue is closed, nothing waits any more. `observe` is called with what happens.
+///
+/// # Errors
+/// The other side sends more than a recording may have.
+pub async fn drive(
+    mut player: Player,
+    link: &mut impl Link,
+    mut steps: Option<mpsc::Receiver<()>>,
+    mut observe: impl FnMut(Event<'_>),
+) -> Result<Outcome, LoadError> {
+    let begin = Instant::now();
+    let mut outgoing: VecDeque<Message> = VecDeque::new();
+    let mut held: Option<Message> = None;
+    let ended = loop {
+        let mut wake = begin;
+        if outgoing.is_empty() && held.is_none() {
+            match player.next(begin.elapsed())? {
+                Next::Done => break None,
+                Next::Wait(until) => wake = begin + until,
+                Next::Send(frame, message) if steps.is_some() => {
+                    observe(Event::Next(frame, &message));
+                    held = Some(*message);
+                }
+                Next::Send(_, message) => outgoing.push_back(*message),
+                Next::Reconnect => match link.reconnect().await {
+                    Ok(()) => continue,
+                    Err(why) => break Some(why),
+                },
+            }
+        }
+        let sender = link.sender();
+        tokio::select! {
+            biased;
+            message = link.next() => match message {
+                Ok(message) => {
+                    observe(Event::Received(&message));
+                    outgoing.extend(player.receive(begin.elapsed(), message)?);
+                }
+                Err(why) => break Some(why),
+            },
+            permit = sender.reserve(), if !outgoing.is_empty() => {
+                if let (Ok(permit), Some(message)) = (permit, outgoing.pop_front()) {
+                    observe(Event::Sent(&message));
+                    permit.send(tungstenite::Message::text(wire::json::encode(&message)));
+                }
+            }
+            step = next_step(&mut steps), if held.is_some() => {
+                if step.is_none() {
+                    steps = None;
+                }
+                outgoing.extend(held.take());
+            }
+            () = sleep_until(wake), if outgoing.is_empty() && held.is_none() => {}
+        }
+    };
+    let mut outcome = player.finish();
+    outcome.ended = ended;
+    Ok(outcome)
+}
+
+async fn next_step(steps: &mut Option<mpsc::Receiver<()>>) -> Option<()> {
+    match steps {
+        Some(steps) => steps.recv().await,
+        None => None,
+    }
+}

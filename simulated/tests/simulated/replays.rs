@@ -1,0 +1,48 @@
+//! A recording of a world leads to the same end state when one of its nodes is played from it.
+
+use std::path::Path;
+
+use record::{Limits, Recording, Side};
+use replay::{Plan, Script, Selection};
+use simulated::World;
+
+fn record(seed: u64, file: &Path) -> serde_json::Value {
+    let recording = Recording::start(record::Options {
+        path: file.to_owned(),
+        limits: Limits::default(),
+        program: "simulated".to_owned(),
+        side: Side::Cloud,
+        redact: false,
+    });
+    let recording = recording.expect("a recording");
+    let state = simulated::run(async {
+        let world = World::recorded(seed, recording.recorder()).await;
+        assert!(world.watcher().violations().is_empty());
+        world.end_state()
+    });
+    recording.finish();
+    state
+}
+
+#[test]
+fn a_recording_of_a_world_replays_to_the_same_end_state() {
+    for seed in 0..5 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("world.rec");
+        let recorded = record(seed, &file);
+        assert_eq!(recorded["pods"].as_array().map(Vec::len), Some(3));
+        let selection = Selection {
+            node: Some("edge-1".to_owned()),
+            ..Selection::default()
+        };
+        let script = Script::open(&file, &selection).expect("the recording");
+        let plan = Plan::new(&script, Side::Edge).expect("a plan");
+        let (replayed, outcome) = simulated::run(async {
+            let (world, outcome) = World::replayed(seed, plan).await;
+            (world.end_state(), outcome)
+        });
+        let text = outcome.to_text(["recording", "replay"]);
+        assert!(outcome.is_same(), "seed {seed}: {text}");
+        assert_eq!(replayed, recorded, "seed {seed}");
+    }
+}
