@@ -125,7 +125,7 @@ pub struct Cli {
     #[arg(long, value_name = "FILE", default_value = config::DEFAULT_PATH)]
     pub config: PathBuf,
 
-    /// Record the connections with the cloud to this file, without secrets
+    /// Record the connections with the cloud to this file, without secrets; `cloudsim show` prints it
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 

@@ -21,6 +21,7 @@ mod pages;
 mod proxy;
 mod python;
 mod replay;
+mod recordings;
 mod rollout;
 mod rules;
 mod scrape;
