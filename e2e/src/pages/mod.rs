@@ -267,7 +267,7 @@ pub fn is_endless(command: &str) -> bool {
         "cloudsim" => match verb {
             "up" => !has("--detach"),
             "demo" => !has("--once"),
-            _ => matches!(verb, "hollow" | "runtime"),
+            _ => matches!(verb, "hollow" | "record" | "runtime"),
         },
         "edge-agent" => {
             verb == "--config" && rest.len() == 2 || verb == "join" && !has("--no-start")
