@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, TcpListener, TcpStream},
     path::Path,
     process::Command,
@@ -21,6 +21,8 @@ pub(crate) const USER: &str = "puller:open sesame";
 /// The repository that everybody may read.
 const OPEN: &str = "/v2/open/";
 
+/// The first byte of a TLS connection.
+const TLS_HANDSHAKE: u8 = 0x16;
 /// The media type of an image's parts.
 const MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 const CONFIG: &str = "application/vnd.docker.container.image.v1+json";
@@ -100,6 +102,14 @@ fn answer(
     given: &Mutex<Vec<String>>,
 ) -> std::io::Result<()> {
     stream.set_read_timeout(Some(testkit::PROCESS_TIMEOUT))?;
+    // containerd 2 begins with TLS, and goes on without it if the answer is HTTP
+    let mut begin = [0];
+    if stream.peek(&mut begin)? == 1 && begin == [TLS_HANDSHAKE] {
+        let mut stream = stream;
+        // what is not read would reset the connection
+        let _ = stream.read(&mut [0; 16 * 1024])?;
+        return write!(stream, "HTTP/1.0 400 Bad Request\r\n\r\nplain HTTP, please");
+    }
     let mut lines = BufReader::new(stream).lines();
     let first = lines.next().transpose()?.unwrap_or_default();
     let mut known = false;
