@@ -114,7 +114,7 @@ fn judge(purpose: &str, path: &Path, found: FileSystem) -> CheckResult {
             free.clone(),
             percent(found.free_bytes, found.bytes),
             SPACE_PERCENT,
-            "free disk space: remove unused images (crictl rmi --prune) and old logs",
+            "free disk space: remove unused images (`ctr -n k8s.io images ls` lists them) and old logs",
         ),
         (
             format!("{} inodes free", found.free_inodes),

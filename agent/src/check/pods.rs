@@ -1,33 +1,29 @@
 //! Check `pods`: no pod waits, or why.
 
+use edged::pod_cause;
+
 use super::{
     inputs::Inputs,
     report::{CheckResult, Finding},
 };
 use crate::status::PodState;
 
-/// The cures of waiting pods, by the state of the pod.
+/// The cures of waiting pods whose message has no known cause, by the state of the pod.
 const CURES: [(&str, &str); 9] = [
-    (
-        "ImagePullBackOff",
-        "check the image's name, the registry from this machine (crictl pull IMAGE) and the pod's imagePullSecrets",
-    ),
-    (
-        "ErrImagePull",
-        "check the image's name, the registry from this machine (crictl pull IMAGE) and the pod's imagePullSecrets",
-    ),
+    ("ImagePullBackOff", PULL),
+    ("ErrImagePull", PULL),
     (
         "ErrImageNeverPull",
-        "import the image, or change imagePullPolicy",
+        "import the image (`ctr -n k8s.io images import FILE`), or change imagePullPolicy",
     ),
     ("InvalidImageName", "correct the image in the pod"),
     (
         "CrashLoopBackOff",
-        "the program ends: `crictl logs CONTAINER` or `kubectl logs POD --previous` shows its output",
+        "the program ends: `kubectl logs POD --previous` shows its output",
     ),
     (
         "CreateContainerConfigError",
-        "create the ConfigMap or Secret that the message names, or connect the cloud so that the node gets it",
+        "correct what the message names in the pod",
     ),
     (
         "CreateContainerError",
@@ -39,11 +35,14 @@ const CURES: [(&str, &str); 9] = [
     ),
     (
         "Terminating",
-        "the message names what holds it; `crictl pods` lists its sandbox",
+        "the message names what holds it; `journalctl -u containerd` has the runtime's errors",
     ),
 ];
+/// The cure of an image that cannot be pulled.
+const PULL: &str = "check the image's name, the registry from this machine (`ctr -n k8s.io images pull IMAGE`) and the pod's imagePullSecrets";
 /// The cure in all other states.
-const OTHER: &str = "`kubectl describe pod` shows the events; the checks runtime, cni and pressure show what this machine lacks";
+const OTHER: &str = "`kubectl describe pod POD` shows the events; `journalctl -u edge-agent` and `journalctl -u containerd` show the errors of \
+                     this machine";
 
 pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
     match inputs.agent_status().await {
@@ -64,8 +63,12 @@ fn judge(pods: &[PodState]) -> Finding {
             "{}/{}: {} {}",
             pod.namespace, pod.name, pod.state, pod.message
         );
-        let cure = CURES.iter().find(|(state, _)| *state == pod.state);
-        CheckResult::warning(what.trim(), cure.map_or(OTHER, |(_, cure)| cure))
+        let of_state = CURES.iter().find(|(state, _)| *state == pod.state);
+        let cure = match pod_cause(&pod.message) {
+            Some(known) => known.to_string(),
+            None => of_state.map_or(OTHER, |(_, cure)| cure).to_owned(),
+        };
+        CheckResult::warning(what.trim(), cure)
     });
     let count = wire::text::count(pods.len(), "pod");
     Finding::combine(

@@ -80,7 +80,12 @@ fn waiting_reason(container: &ContainerStatus) -> Option<(String, String)> {
         return None;
     }
     let message = waiting.message.clone().unwrap_or_default();
-    Some((reason, format!("{}: {message}", container.name)))
+    let last = container.last_state.as_ref();
+    let killed = last
+        .and_then(|last| last.terminated.as_ref())
+        .filter(|last| last.reason.as_deref() == Some("OOMKilled"));
+    let last = killed.map_or("", |_| "; last run: OOMKilled");
+    Some((reason, format!("{}: {message}{last}", container.name)))
 }
 
 #[cfg(test)]

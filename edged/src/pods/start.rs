@@ -93,10 +93,8 @@ pub(super) async fn container(
                     sandbox_id: sandbox.id.clone(),
                 });
             }
-            Err(StartError::Pending) => {
-                state.blocked.remove(request.name);
-                return Progress::default();
-            }
+            // the reason of the last attempt stays until this one ends, as in the kubelet
+            Err(StartError::Pending) => return Progress::default(),
             Err(StartError::Failed(waiting)) => {
                 Blocked::next(state.blocked.get(request.name), waiting, now)
             }
