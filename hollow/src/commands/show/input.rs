@@ -93,3 +93,45 @@ impl Read for Tail<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, thread};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_followed_over_its_rotation_until_the_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recording");
+        fs::write(&path, "a").unwrap();
+        let stop = AtomicBool::new(false);
+        let mut tail = Tail::open(&path, &stop).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+                file.write_all(b"b").unwrap();
+                file.write_all(b"c").unwrap();
+                fs::rename(&path, folder.path().join("recording.1")).unwrap();
+                fs::write(&path, "d").unwrap();
+            });
+            let mut text = String::new();
+            tail.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "abc");
+            tail.reopen();
+            let mut next = [0];
+            tail.read_exact(&mut next).unwrap();
+            assert_eq!(next, *b"d");
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(tail.read(&mut next).unwrap(), 0);
+        });
+    }
+
+    #[test]
+    fn a_pipe_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(open(&pipe).is_err() && Tail::open(&pipe, &AtomicBool::new(false)).is_err());
+    }
+}
