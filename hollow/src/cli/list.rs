@@ -133,10 +133,13 @@ mod tests {
 
     #[test]
     fn every_command_for_a_running_cloud_takes_kubeconfig_and_context() {
-        const WITHOUT_CLOUD: [&str; 10] = [
+        const WITHOUT_CLOUD: [&str; 13] = [
             "up",
             "db",
+            "record",
             "show",
+            "diff",
+            "replay",
             "run",
             "runtime",
             "demo",
