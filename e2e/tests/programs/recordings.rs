@@ -64,7 +64,7 @@ spec:
 }
 
 /// Returns what `cloudsim show` prints as JSON, a line for each frame.
-fn shown(files: &[PathBuf]) -> anyhow::Result<String> {
+fn json_frames(files: &[PathBuf]) -> anyhow::Result<String> {
     let mut show = Command::new(binary(CLOUDSIM)?);
     show.arg("show").args(["-o", "json"]).args(files);
     Ok(run(&mut show)?.success()?.text())
@@ -115,7 +115,7 @@ fn pods_run_through_the_recording_proxy_and_restarts_of_cloud_and_proxy() -> any
     logs += &proxy.log();
 
     let file = |name: &str| directory.path().join(name);
-    let frames = shown(&[file("session.rec.1"), file("session.rec")])?;
+    let frames = json_frames(&[file("session.rec.1"), file("session.rec")])?;
     let kinds = ["request", "response", "node-registration", "Exec", "Data"];
     ensure_kinds(&frames, &kinds)?;
     ensure_kinds(&frames, &["ping", "pong", "pod-status", "secret"])?;
@@ -179,7 +179,7 @@ fn killed_cloud_leaves_a_readable_recording_of_quic_and_the_tunnel() -> anyhow::
     until("the exec in the recordings", || {
         for file in [&file, &edge_file] {
             ensure_kinds(
-                &shown(std::slice::from_ref(file))?,
+                &json_frames(std::slice::from_ref(file))?,
                 &["Exec", "RemoveConnect"],
             )?;
         }
@@ -188,7 +188,7 @@ fn killed_cloud_leaves_a_readable_recording_of_quic_and_the_tunnel() -> anyhow::
     cloud.process.kill()?;
     node.kill()?;
     for file in [&file, &edge_file] {
-        let frames = shown(std::slice::from_ref(file))?;
+        let frames = json_frames(std::slice::from_ref(file))?;
         let kinds = ["request", "node-registration", "pod-status", "Exec", "Data"];
         ensure_kinds(&frames, &kinds)?;
         ensure!(!frames.contains(CANARY), "a secret was recorded");

@@ -65,7 +65,7 @@ async fn copy(
         let size = match timeout(SILENCE_LIMIT, from.read(&mut piece)).await {
             Ok(read) => read?,
             Err(_) if active.lock().elapsed() < SILENCE_LIMIT => continue,
-            Err(_) => return Err(exceeded("no bytes", SILENCE_LIMIT)),
+            Err(_) => return Err(timeout_error("no bytes", SILENCE_LIMIT)),
         };
         if size == 0 {
             return to.shutdown().await;
@@ -78,12 +78,12 @@ async fn copy(
         };
         match timeout(STALL_LIMIT, written).await {
             Ok(written) => written?,
-            Err(_) => return Err(exceeded("the peer accepts nothing", STALL_LIMIT)),
+            Err(_) => return Err(timeout_error("the peer accepts nothing", STALL_LIMIT)),
         }
     }
 }
 
-fn exceeded(what: &str, limit: Duration) -> io::Error {
+fn timeout_error(what: &str, limit: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("{what} for {limit:?}"))
 }
 
