@@ -85,6 +85,8 @@ impl Proxy {
     }
 
     /// Returns the node's certificate at the cloud. Without one, the node has enrolled at another proxy.
+    // a refusal contains its answer
+    #[allow(clippy::result_large_err)]
     fn identity(&self, caller: &Caller) -> Result<Identity, Refusal> {
         let refuse = |why: &str| {
             warn!(address = %caller.address, reason = why, "connection refused");
