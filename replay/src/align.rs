@@ -1,6 +1,6 @@
 //! Aligns two sequences of messages about one resource, in time near to linear. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// How the messages of one resource correspond, by their places in the two sequences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,12 +15,15 @@ pub(crate) struct Alignment {
     pub(crate) additional: Vec<usize>,
 }
 
-/// Aligns two sequences of hashes. Equal hashes are paired, the first with the first and so on. Of these pairs, the largest number that is in
-/// order stays. What is left between two such pairs is paired in order.
-pub(crate) fn align(first: &[u64], second: &[u64]) -> Alignment {
-    let mut places: HashMap<u64, std::collections::VecDeque<usize>> = HashMap::new();
+/// The operation and the meaning of a message, as hashes.
+pub(crate) type Hashes = (u64, u64);
+
+/// Aligns two sequences. Messages of equal meaning are paired, the first with the first and so on. Of these pairs, the largest number that is
+/// in order stays. What is left between two such pairs is paired in order, if the operation is the same.
+pub(crate) fn align(first: &[Hashes], second: &[Hashes]) -> Alignment {
+    let mut places: HashMap<&Hashes, VecDeque<usize>> = HashMap::new();
     for (place, hash) in second.iter().enumerate() {
-        places.entry(*hash).or_default().push_back(place);
+        places.entry(hash).or_default().push_back(place);
     }
     let equal: Vec<(usize, usize)> = first
         .iter()
@@ -44,21 +47,24 @@ pub(crate) fn align(first: &[u64], second: &[u64]) -> Alignment {
     let mut begin = (0, 0);
     for end in ends {
         let (a, b) = end.unwrap_or((first.len(), second.len()));
-        let mut left = (begin.0..a).filter(|place| is_free[0][*place]);
-        let mut right = (begin.1..b).filter(|place| is_free[1][*place]);
-        loop {
-            match (left.next(), right.next()) {
-                (Some(a), Some(b)) => result.pairs.push((a, b)),
-                (Some(a), None) => result.missing.push(a),
-                (None, Some(b)) => result.additional.push(b),
-                (None, None) => break,
+        let mut left: HashMap<u64, VecDeque<usize>> = HashMap::new();
+        for place in (begin.0..a).filter(|place| is_free[0][*place]) {
+            left.entry(first[place].0).or_default().push_back(place);
+        }
+        for place in (begin.1..b).filter(|place| is_free[1][*place]) {
+            let found = left.get_mut(&second[place].0);
+            match found.and_then(VecDeque::pop_front) {
+                Some(a) => result.pairs.push((a, place)),
+                None => result.additional.push(place),
             }
         }
+        result.missing.extend(left.into_values().flatten());
         if end.is_some() {
             result.pairs.push((a, b));
             begin = (a + 1, b + 1);
         }
     }
+    result.missing.sort_unstable();
     result
 }
 
@@ -90,7 +96,10 @@ mod tests {
     use super::*;
 
     fn check(first: &[u64], second: &[u64], expected: [&[(usize, usize)]; 2], lost: [&[usize]; 2]) {
-        let found = align(first, second);
+        // a number is an operation (hundreds) and a meaning
+        let [a, b] =
+            [first, second].map(|all| all.iter().map(|n| (n / 100, *n)).collect::<Vec<_>>());
+        let found = align(&a, &b);
         let expected = Alignment {
             pairs: expected[0].to_vec(),
             moved: expected[1].to_vec(),
@@ -114,6 +123,8 @@ mod tests {
         );
         check(&[1, 1, 1], &[1, 1], [&[(0, 0), (1, 1)], &[]], [&[2], &[]]);
         check(&[1], &[2, 3], [&[(0, 0)], &[]], [&[], &[1]]);
+        check(&[1, 101], &[102], [&[(1, 0)], &[]], [&[0], &[]]);
+        check(&[1], &[101], [&[], &[]], [&[0], &[0]]);
     }
 
     #[test]
@@ -128,10 +139,10 @@ mod tests {
 
     #[test]
     fn long_sequences_take_no_quadratic_time() {
-        let first: Vec<u64> = (0..200_000).collect();
-        let second: Vec<u64> = (0..200_000).rev().collect();
+        let first: Vec<Hashes> = (0..200_000).map(|n| (0, n)).collect();
+        let second: Vec<Hashes> = first.iter().copied().rev().collect();
         assert_eq!(align(&first, &second).moved.len(), 199_999);
-        let same = vec![7; 200_000];
+        let same = vec![(0, 7); 200_000];
         assert_eq!(align(&same, &same[1..]).missing, [199_999]);
     }
 }

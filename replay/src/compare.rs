@@ -14,7 +14,7 @@ use serde_json::Value;
 use wire::Message;
 
 use crate::{
-    align::{Alignment, align},
+    align::{Alignment, Hashes, align},
     content::{Comparer, Ids, Path, find, hash_value, path_text},
     script::{Script, Sent},
     text::{Names, canonical},
@@ -107,7 +107,7 @@ struct View<'s> {
     /// The id of each message, by its place.
     ids: Vec<String>,
     /// The messages of each sequence, by their places.
-    sequences: BTreeMap<SequenceKey, Vec<(usize, u64)>>,
+    sequences: BTreeMap<SequenceKey, Vec<(usize, Hashes)>>,
 }
 
 /// What the messages of a sequence have in common.
@@ -279,16 +279,19 @@ pub(crate) fn resource_key(kind: &str, message: &Message, names: &Names) -> Stri
     key
 }
 
-fn hash_message(message: &Message, names: &Names) -> u64 {
+/// Returns the hashes of the operation and of the meaning.
+fn hash_message(message: &Message, names: &Names) -> Hashes {
+    let operation = Value::from(message.route.operation.as_str());
     let route = serde_json::json!([
         message.route.source,
         message.route.group,
-        message.route.operation,
+        operation,
         message.header.parent_msg_id.is_empty(),
         message.header.resource_version.is_empty(),
         hash_value("content", &message.content, names, 0),
     ]);
-    hash_value("", &route, names, 0)
+    let operation = hash_value("", &operation, names, 0);
+    (operation, hash_value("", &route, names, 0))
 }
 
 /// The places of a message in both recordings, and how it differs.
@@ -306,7 +309,8 @@ fn align_all(views: &[View<'_>; 2]) -> Vec<Pairing> {
     let mut found: Vec<Pairing> = Vec::new();
     for key in keys {
         let [a, b] = [first, second].map(|view| view.sequences.get(key).map_or(&[][..], |all| all));
-        let hashes = |all: &[(usize, u64)]| all.iter().map(|(_, hash)| *hash).collect::<Vec<_>>();
+        let hashes =
+            |all: &[(usize, Hashes)]| all.iter().map(|(_, hash)| *hash).collect::<Vec<_>>();
         let Alignment {
             pairs,
             moved,

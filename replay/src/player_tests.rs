@@ -235,15 +235,3 @@ fn a_repeated_question_gets_the_same_answer_and_unknown_objects_are_acknowledged
     let replies = edge.receive(Duration::ZERO, unknown.clone()).unwrap();
     assert_eq!(replies[0].header.parent_msg_id, unknown.header.msg_id);
 }
-
-#[test]
-fn scratch() {
-    let path = std::env::var("RA").unwrap();
-    let script = Script::open(std::path::Path::new(&path), &Default::default()).unwrap();
-    println!("{:?} {:?}", script.skipped, script.nodes());
-    let (outcomes, messages, took) = replay(&script, &script);
-    println!("{} messages, {took:?}", messages.len());
-    for o in outcomes {
-        println!("==== {}", o.to_text(["recording", "replay"]));
-    }
-}
