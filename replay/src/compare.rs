@@ -11,7 +11,7 @@ use std::{
 use record::{Side, redact::Redactor};
 use serde::Serialize;
 use serde_json::Value;
-use wire::Message;
+use wire::{Message, Operation};
 
 use crate::{
     align::{Alignment, Hashes, align},
@@ -22,9 +22,11 @@ use crate::{
 };
 
 /// Kinds that carry a state: a repetition without a change is ignored, with its answers.
-const STATES: [&str; 5] = ["lease", "node-status", "pod-status", "node", "pod"];
+const STATES: [&str; 4] = ["node-status", "pod-status", "node", "pod"];
 /// The kind that is ignored.
 pub(crate) const KEEPALIVE: &str = "keepalive";
+/// The kind whose updates are ignored, with their answers.
+const LEASE: &str = "lease";
 /// The most differences that are described; all are counted.
 const MAX_DIFFERENCES: usize = 10_000;
 /// A longer value is not repeated in a difference, bytes of JSON.
@@ -234,6 +236,11 @@ impl<'s> View<'s> {
             let message = sent.message();
             view.ids.push(message.header.msg_id.clone());
             if sent.kind == KEEPALIVE {
+                continue;
+            }
+            // how often a lease is renewed depends on time only
+            if sent.kind == LEASE && message.route.operation == Operation::Update {
+                repeated.insert(message.header.msg_id);
                 continue;
             }
             let (id, parent) = (&message.header.msg_id, &message.header.parent_msg_id);

@@ -403,6 +403,8 @@ impl Player {
                     continue;
                 }
                 (false, State::Skipped) => continue,
+                // as many arrive as the time allows
+                (false, State::Pending) if PERIODIC.contains(&sent.kind) => continue,
                 (false, _) => {}
             }
             recorded.sent.push(sent);

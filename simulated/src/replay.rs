@@ -62,7 +62,8 @@ impl World {
             node,
             speed: None,
             patience: PATIENCE,
-            started: 1_800_000_000_000_000_000,
+            // so that no time is another one
+            started: plan.script.sent.first().map_or(0, |sent| sent.time),
         };
         let player = Player::new(plan, options);
         let outcome = drive(player, &mut link, None, |_| ()).await;

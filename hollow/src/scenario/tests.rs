@@ -1,7 +1,10 @@
 //! Tests valid and invalid scenario files.
 
 use super::*;
-use crate::scenario::{Verdict, run};
+use crate::{
+    scenario::{Verdict, run},
+    testing::recording::tests::record_registration,
+};
 
 const GOOD: &str = "\
 name: a cut
@@ -163,5 +166,28 @@ async fn first_step_sees_nodes_that_have_connected() {
         let outcome = testkit::within("the scenario", running).await;
         assert_eq!(outcome.steps[0].verdict, Verdict::Passed);
         assert_eq!(outcome.steps[1].verdict, verdict);
+    }
+}
+
+#[tokio::test]
+async fn a_recording_is_played_and_the_first_difference_ends_the_scenario() {
+    let directory = tempfile::tempdir().unwrap();
+    record_registration(&directory.path().join("session.rec"));
+    for (step, expected) in [
+        ("{file: session.rec, allowDifferences: true}", None),
+        ("session.rec", Some("the cloud responded differently: ")),
+        ("other.rec", Some("cannot open the recording")),
+    ] {
+        let text = format!("name: replay\nnodes: []\nsteps:\n- replay: {step}\n");
+        let scenario = Scenario::read(&text).unwrap();
+        let nodes = tempfile::tempdir().unwrap();
+        let file = directory.path().join("replay.yaml");
+        let running = run(&scenario, &file, nodes.path(), None, &|_| {});
+        let outcome = testkit::within("the scenario", running).await;
+        match (&outcome.steps[1].verdict, expected) {
+            (Verdict::Passed, None) => {}
+            (Verdict::Failed(why), Some(expected)) if why.contains(expected) => {}
+            (verdict, _) => panic!("{step}: {verdict:?}"),
+        }
     }
 }

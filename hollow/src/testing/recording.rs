@@ -79,3 +79,63 @@ async fn connect(cloud: &Cloud, node: &str) -> Result<EdgeLink, String> {
     let link = EdgeLink::connect(endpoints, &token, node).await;
     link.map_err(|failure| failure.reason().to_owned())
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::api::core::v1::Node;
+    use kube::Api;
+    use record::{Limits, Recording, Transport};
+    use serde_json::json;
+    use wire::{Answer, Change, Downstream, ObjectResp, ResourceType, Upstream};
+
+    use super::*;
+    use crate::testing::{Error, TestCloud};
+
+    /// Records the registration of node `edge-7` with a cloud that answers with an empty Node.
+    pub(crate) fn record_registration(file: &Path) {
+        let recording = Recording::start(record::Options {
+            path: file.to_owned(),
+            limits: Limits::default(),
+            program: "test".to_owned(),
+            side: Side::Edge,
+            redact: true,
+        })
+        .unwrap();
+        let recorder = recording.recorder();
+        let session = recorder.connect(Transport::WebSocket, "edge-7", "", BTreeMap::new());
+        let node = json!({"metadata": {"name": "edge-7", "labels": {"recorded": "yes"}}});
+        let request = Upstream::put(Change::Insert, "", &ResourceType::Node, "edge-7", node);
+        let request = request.into_message(1);
+        let answer = Downstream::Answer {
+            path: request.route.resource.clone(),
+            answer: Answer::Response(ObjectResp::ok(json!({}))),
+        };
+        let answer = answer.into_message(2).answering(&request.header.msg_id);
+        session.message(Side::Edge, &request, 0);
+        session.message(Side::Cloud, &answer, 0);
+        drop(session);
+        recording.finish();
+    }
+
+    #[tokio::test]
+    async fn a_recorded_node_joins_the_cloud_of_a_test() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("session.rec");
+        record_registration(&file);
+        let cloud = TestCloud::builder().nodes(0).start().await.unwrap();
+        let outcome = cloud.replay(&file).await.unwrap();
+        assert_eq!((outcome.sent, outcome.ended.clone()), (1, None));
+        let first = &outcome.comparison.differences[0];
+        assert_eq!((first.kind, first.answers), ("node-response", Some(1)));
+        let node = Api::<Node>::all(cloud.client())
+            .get("edge-7")
+            .await
+            .unwrap();
+        assert_eq!(node.metadata.labels.unwrap()["recorded"], "yes");
+        let missing = cloud.replay(&folder.path().join("none")).await.unwrap_err();
+        assert!(matches!(missing, Error::Replay(ReplayError::Load(_))));
+        cloud.stop().await.unwrap();
+    }
+}

@@ -42,7 +42,9 @@ fn a_recording_of_a_world_replays_to_the_same_end_state() {
             (world.end_state(), outcome)
         });
         let text = outcome.to_text(["recording", "replay"]);
-        assert!(outcome.is_same(), "seed {seed}: {text}");
+        // how many states of a Node are sent depends on timing
+        assert!(outcome.unsent.is_empty(), "seed {seed}: {text}");
+        assert_eq!(outcome.ended, None, "seed {seed}");
         assert_eq!(replayed, recorded, "seed {seed}");
     }
 }
