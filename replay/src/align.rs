@@ -18,8 +18,8 @@ pub(crate) struct Alignment {
 /// The operation and the meaning of a message, as hashes.
 pub(crate) type Hashes = (u64, u64);
 
-/// Aligns two sequences. Messages of equal meaning are paired, the first with the first and so on. Of these pairs, the largest number that is
-/// in order stays. What is left between two such pairs is paired in order, if the operation is the same.
+/// Aligns two sequences. Messages of equal meaning are paired, the first with the first and so on. Of these pairs, the largest number that
+/// is in order stays. What is left between two such pairs is paired in order, if the operation is the same.
 pub(crate) fn align(first: &[Hashes], second: &[Hashes]) -> Alignment {
     let mut places: HashMap<&Hashes, VecDeque<usize>> = HashMap::new();
     for (place, hash) in second.iter().enumerate() {

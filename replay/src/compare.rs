@@ -18,7 +18,7 @@ use crate::{
     content::{Comparer, Ids, Path, find, hash_value, path_text},
     script::{Script, Sent},
     text::{Names, canonical},
-    translate::generated,
+    translate::generated_name,
 };
 
 /// Kinds that carry a state: a repetition without a change is ignored, with its answers.
@@ -171,8 +171,8 @@ fn pair_nodes<'s>(first: &'s Script, second: &'s Script) -> Vec<[Option<&'s str>
     both.chain(rest).collect()
 }
 
-/// Returns a common text for each generated name of both recordings: the name itself if both have it, or else the prefix and a number in the
-/// order of appearance.
+/// Returns a common text for each generated name of both recordings: the name itself if both have it, or else the prefix and a number in
+/// the order of appearance.
 fn pair_generated(first: &Script, second: &Script) -> [Arc<HashMap<String, String>>; 2] {
     let [a, b] = [first, second].map(generated_names);
     let [known_a, known_b]: [HashSet<&String>; 2] =
@@ -204,7 +204,7 @@ fn generated_names(script: &Script) -> Vec<(String, usize)> {
             continue;
         }
         let message = sent.message();
-        if let Some((name, prefix)) = generated(&message)
+        if let Some((name, prefix)) = generated_name(&message)
             && seen.insert(name.to_owned())
         {
             found.push((name.to_owned(), prefix.len()));
@@ -269,7 +269,7 @@ impl<'s> View<'s> {
         view
     }
 
-    fn sent(&self, place: usize) -> &'s Sent {
+    fn message_at(&self, place: usize) -> &'s Sent {
         &self.script.sent[place]
     }
 }
@@ -379,7 +379,7 @@ impl Describer<'_, '_> {
 
     fn pair(&mut self, a: usize, b: usize, is_moved: bool) {
         let [first, second] = self.views;
-        let sent = [first.sent(a), second.sent(b)];
+        let sent = [first.message_at(a), second.message_at(b)];
         let messages = sent.map(Sent::message);
         let names = [&first.names[&*sent[0].node], &second.names[&*sent[1].node]];
         let mut comparer = Comparer::new(names, &mut self.ids);
@@ -399,8 +399,8 @@ impl Describer<'_, '_> {
 
     fn add(&mut self, sort: Sort, a: Option<usize>, b: Option<usize>, changes: Vec<Change>) {
         let sents = [
-            a.map(|place| self.views[0].sent(place)),
-            b.map(|place| self.views[1].sent(place)),
+            a.map(|place| self.views[0].message_at(place)),
+            b.map(|place| self.views[1].message_at(place)),
         ];
         let Some(sent) = sents[0].or(sents[1]) else {
             return;

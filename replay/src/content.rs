@@ -165,7 +165,7 @@ impl<'c> Comparer<'c> {
             }
             return;
         }
-        if let (Some(first), Some(second)) = (embedded(a, depth), embedded(b, depth)) {
+        if let (Some(first), Some(second)) = (parse_embedded(a, depth), parse_embedded(b, depth)) {
             self.value(key, &first, &second, depth + 1);
             return;
         }
@@ -209,7 +209,7 @@ pub(crate) fn hash_value(key: &str, value: &Value, names: &Names, depth: usize) 
             }
         }
         Value::String(_) if key == "resourceVersion" => {}
-        Value::String(text) => match embedded(text, depth) {
+        Value::String(text) => match parse_embedded(text, depth) {
             Some(value) => return hash_value(key, &value, names, depth + 1),
             None if key == "message" => {
                 text::canonical(&without_durations(text), names).hash(&mut hasher);
@@ -246,7 +246,7 @@ pub(crate) fn find(value: &Value, path: &[PathPart], depth: usize) -> Option<Val
     let inner = match (value, part) {
         (Value::Object(map), PathPart::Field(name)) => map.get(name),
         (Value::Array(items), PathPart::Item(place)) => items.get(*place),
-        (Value::String(text), _) => return find(&embedded(text, depth)?, path, depth + 1),
+        (Value::String(text), _) => return find(&parse_embedded(text, depth)?, path, depth + 1),
         _ => None,
     };
     find(inner?, rest, depth)
@@ -273,7 +273,7 @@ pub(crate) fn path_text(path: &[PathPart]) -> String {
 }
 
 /// Returns the JSON object or list that a text contains, also in base64.
-pub(crate) fn embedded(text: &str, depth: usize) -> Option<Value> {
+pub(crate) fn parse_embedded(text: &str, depth: usize) -> Option<Value> {
     if depth >= MAX_EMBEDDED {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Uses recordings of KubeEdge's protocol: compares two of them by meaning, and plays one side against a real program.
 //!
-//! [`Script`] is a recording in memory. [`compare()`] finds the differences of two. [`Plan`] decides how one side is played, [`Player`] plays
-//! it without IO, and [`drive()`] connects a player with a [`Link`] to a real cloud ([`EdgeLink`]) or edge ([`CloudLink`]).
+//! [`Script`] is a recording in memory. [`compare()`] finds the differences of two. [`Plan`] decides how one side is played, [`Player`]
+//! plays it without IO, and [`drive()`] connects a player with a [`Link`] to a real cloud ([`EdgeLink`]) or edge ([`CloudLink`]).
 
 mod align;
 mod cloud;
@@ -23,7 +23,7 @@ pub use self::{
     edge::EdgeLink,
     plan::{Plan, PlanError, Step},
     player::{Next, Outcome, PlayOptions, Player},
-    script::{LoadError, MAX_BYTES, MAX_CONNECTIONS, MAX_MESSAGES, Script, Selection, Sent},
+    script::{LoadError, MAX_BYTES, MAX_CONNECTIONS, MAX_MESSAGE_BYTES, MAX_MESSAGES, Script, Selection, Sent},
 };
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::{
     plan::Plan,
     script::{Script, Sent},
     text::Names,
-    translate::{Translator, generated},
+    translate::{Translator, generated_name},
 };
 
 /// The most expected messages of one resource among which a counterpart is searched.
@@ -70,7 +70,7 @@ pub struct Outcome {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum StepState {
     Pending,
     Done,
     /// It did not arrive in time.
@@ -86,7 +86,7 @@ pub struct Player {
     translator: Translator,
     /// Generated names of the recording and of the other side: a text for all with the same prefix.
     names: [Names; 2],
-    states: Vec<State>,
+    states: Vec<StepState>,
     /// The next step that is sent without being asked.
     cursor: usize,
     /// Before it, no step is awaited any more.
@@ -133,7 +133,7 @@ impl Player {
             }
         }
         Self {
-            states: vec![State::Pending; plan.steps.len()],
+            states: vec![StepState::Pending; plan.steps.len()],
             cursor: 0,
             rest: 0,
             sent: HashMap::new(),
@@ -177,7 +177,7 @@ impl Player {
         let mut replies = Vec::new();
         match self.counterpart(kind, &key, &message) {
             Some(step) => {
-                self.states[step] = State::Done;
+                self.states[step] = StepState::Done;
                 let recorded = self.plan.script.sent[step].message();
                 self.translator.learn(&recorded, &message);
                 for answer in self.answers.get(&step).cloned().unwrap_or_default() {
@@ -218,19 +218,19 @@ impl Player {
                 .iter()
                 .copied()
                 .take(MAX_SEARCHED)
-                .filter(|step| self.states[*step] != State::Done);
+                .filter(|step| self.states[*step] != StepState::Done);
             let first = pending.clone().next();
             let same = pending.find(|step| self.plan.script.sent[*step].kind == kind);
             return same.or(first);
         }
         let (states, script, translator) = (&self.states, &self.plan.script, &self.translator);
         let steps = self.expected.get_mut(key)?;
-        while steps.front().is_some_and(|one| states[*one] == State::Done) {
+        while steps.front().is_some_and(|one| states[*one] == StepState::Done) {
             steps.pop_front();
         }
         let name = object_name(message).unwrap_or_default();
         let place = steps.iter().take(MAX_SEARCHED).position(|step| {
-            states[*step] != State::Done
+            states[*step] != StepState::Done
                 && translator.may_be(
                     &object_name(&script.sent[*step].message()).unwrap_or_default(),
                     &name,
@@ -249,7 +249,7 @@ impl Player {
             let is_answer = step
                 .answers
                 .is_some_and(|one| !self.plan.steps[one].is_ours);
-            if !step.is_ours || is_answer || self.states[number] != State::Pending {
+            if !step.is_ours || is_answer || self.states[number] != StepState::Pending {
                 self.advance();
                 continue;
             }
@@ -260,7 +260,7 @@ impl Player {
                     return Ok(Next::Reconnect);
                 }
             }
-            let is_lost = |one: &usize| matches!(self.states[*one], State::Missed | State::Skipped);
+            let is_lost = |one: &usize| matches!(self.states[*one], StepState::Missed | StepState::Skipped);
             if step.needs.iter().any(is_lost) {
                 self.skip(number);
                 self.advance();
@@ -268,7 +268,7 @@ impl Player {
             }
             let awaited = step.needs.iter().copied().chain(step.follows);
             let awaited: Vec<usize> = awaited
-                .filter(|one| self.states[*one] == State::Pending)
+                .filter(|one| self.states[*one] == StepState::Pending)
                 .collect();
             let (time, pause) = self.pause(number);
             if !awaited.is_empty() {
@@ -278,7 +278,7 @@ impl Player {
                     return Ok(Next::Wait(deadline));
                 }
                 for one in awaited {
-                    self.states[one] = State::Missed;
+                    self.states[one] = StepState::Missed;
                 }
                 self.misses += 1;
                 self.blocked_since = None;
@@ -291,7 +291,7 @@ impl Player {
             }
             self.last_send = Some((time, now));
             let message = self.render(number, now)?;
-            self.states[number] = State::Done;
+            self.states[number] = StepState::Done;
             self.advance();
             let frame = self.plan.script.sent[number].frame;
             return Ok(Next::Send(frame, Box::new(message)));
@@ -330,7 +330,7 @@ impl Player {
     fn wait_for_rest(&mut self, now: Duration) -> Next {
         let is_awaited = |number: usize| {
             !self.plan.steps[number].is_ours
-                && self.states[number] == State::Pending
+                && self.states[number] == StepState::Pending
                 && !PERIODIC.contains(&self.plan.script.sent[number].kind)
         };
         while self.rest < self.states.len() && !is_awaited(self.rest) {
@@ -346,9 +346,9 @@ impl Player {
 
     /// Skips a step and the answers to it.
     fn skip(&mut self, step: usize) {
-        self.states[step] = State::Skipped;
+        self.states[step] = StepState::Skipped;
         for answer in self.answers.get(&step).into_iter().flatten() {
-            self.states[*answer] = State::Skipped;
+            self.states[*answer] = StepState::Skipped;
         }
     }
 
@@ -360,7 +360,7 @@ impl Player {
             .translator
             .translate(&recorded, (id.clone(), self.now_ms(now)));
         self.translator.learn_id(&recorded, &message);
-        self.states[step] = State::Done;
+        self.states[step] = StepState::Done;
         self.sent.insert(id, step);
         self.note(self.plan.side, now, &message)?;
         Ok(message)
@@ -394,7 +394,7 @@ impl Player {
         for (number, sent) in self.plan.script.sent.into_iter().enumerate() {
             let step = &self.plan.steps[number];
             match (step.is_ours, self.states[number]) {
-                (true, State::Done) => count += 1,
+                (true, StepState::Done) => count += 1,
                 (true, _) => {
                     // an answer to a message that did not arrive is no loss of its own
                     if step.answers.is_none() {
@@ -402,9 +402,9 @@ impl Player {
                     }
                     continue;
                 }
-                (false, State::Skipped) => continue,
+                (false, StepState::Skipped) => continue,
                 // as many arrive as the time allows
-                (false, State::Pending) if PERIODIC.contains(&sent.kind) => continue,
+                (false, StepState::Pending) if PERIODIC.contains(&sent.kind) => continue,
                 (false, _) => {}
             }
             recorded.sent.push(sent);
@@ -421,7 +421,7 @@ impl Player {
 
 /// Gives a generated name the text that all names with its prefix have.
 fn learn_name(names: &mut Names, message: &Message) {
-    if let Some((name, prefix)) = generated(message)
+    if let Some((name, prefix)) = generated_name(message)
         && !names.generated.contains_key(name)
     {
         let common = format!("{prefix}*");

@@ -15,6 +15,8 @@ use wire::{Message, Route, tunnel};
 
 /// The most bytes of JSON that are read of a recording.
 pub const MAX_BYTES: usize = 128 * 1024 * 1024;
+/// The largest message, bytes of JSON: that of KubeEdge, and a quarter more for another notation.
+pub const MAX_MESSAGE_BYTES: usize = 20 * 1024 * 1024;
 /// The most messages that are read of a recording.
 pub const MAX_MESSAGES: usize = 500_000;
 /// The most connections that are open at a time.
@@ -159,7 +161,9 @@ impl Script {
     /// The script is too large.
     pub(crate) fn push(&mut self, mut sent: Sent, message: &Message) -> Result<(), LoadError> {
         sent.text = wire::json::encode(message).into();
-        self.bytes += sent.text.len();
+        let size = sent.text.len();
+        limit("bytes in one message", size, MAX_MESSAGE_BYTES, sent.offset)?;
+        self.bytes += size;
         limit("bytes of messages", self.bytes, MAX_BYTES, sent.offset)?;
         limit("messages", self.sent.len() + 1, MAX_MESSAGES, sent.offset)?;
         self.sent.push(sent);

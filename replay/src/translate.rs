@@ -10,7 +10,7 @@ use wire::Message;
 
 use crate::{
     compare::compare_messages,
-    content::{Comparer, Ids, embedded},
+    content::{Comparer, Ids, parse_embedded},
     text::{Names, Token, tokens},
 };
 
@@ -50,7 +50,7 @@ impl Translator {
 
     /// Learns from a recorded message and its counterpart.
     pub(crate) fn learn(&mut self, recorded: &Message, actual: &Message) {
-        if let (Some(first), Some(second)) = (generated(recorded), generated(actual))
+        if let (Some(first), Some(second)) = (generated_name(recorded), generated_name(actual))
             && self.may_be(first.0, second.0)
         {
             self.names.insert(first.0.to_owned(), second.0.to_owned());
@@ -125,7 +125,7 @@ impl Translator {
 
     fn value(&self, key: &str, value: &mut Value, depth: usize) {
         match value {
-            Value::String(text) => match embedded(text, depth) {
+            Value::String(text) => match parse_embedded(text, depth) {
                 Some(mut inner) => {
                     let is_plain = text.starts_with(['{', '[']);
                     self.value(key, &mut inner, depth + 1);
@@ -183,7 +183,7 @@ impl Translator {
 }
 
 /// Returns the name of the object in a message, and its prefix, if the name was generated.
-pub(crate) fn generated(message: &Message) -> Option<(&str, &str)> {
+pub(crate) fn generated_name(message: &Message) -> Option<(&str, &str)> {
     let of = |metadata: &'_ Value| {
         metadata
             .get("generateName")

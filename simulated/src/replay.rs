@@ -39,14 +39,14 @@ impl Link for SimulatedLink {
 
 impl World {
     /// Creates a settled world with this seed and with running pods, and records what its nodes send and receive.
-    pub async fn recorded(seed: u64, recorder: Recorder) -> Self {
+    pub async fn with_recorder(seed: u64, recorder: Recorder) -> Self {
         let world = Self::new(seed, Faults::NONE).await;
         world.watcher.record_with(recorder);
         world.settled_with_pods().await
     }
 
     /// Creates a world with the same pods, and plays the first node against its cloud.
-    pub async fn replayed(seed: u64, plan: Plan) -> (Self, Outcome) {
+    pub async fn replay(seed: u64, plan: Plan) -> (Self, Outcome) {
         let mut world = Self::new(seed, Faults::NONE).await;
         world.create_pods().await;
         let node = world.nodes[0].name.clone();

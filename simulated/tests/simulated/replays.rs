@@ -16,7 +16,7 @@ fn record(seed: u64, file: &Path) -> serde_json::Value {
     });
     let recording = recording.expect("a recording");
     let state = simulated::run(async {
-        let world = World::recorded(seed, recording.recorder()).await;
+        let world = World::with_recorder(seed, recording.recorder()).await;
         assert!(world.watcher().violations().is_empty());
         world.end_state()
     });
@@ -38,7 +38,7 @@ fn a_recording_of_a_world_replays_to_the_same_end_state() {
         let script = Script::open(&file, &selection).expect("the recording");
         let plan = Plan::new(&script, Side::Edge).expect("a plan");
         let (replayed, outcome) = simulated::run(async {
-            let (world, outcome) = World::replayed(seed, plan).await;
+            let (world, outcome) = World::replay(seed, plan).await;
             (world.end_state(), outcome)
         });
         let text = outcome.to_text(["recording", "replay"]);
