@@ -23,7 +23,10 @@ pub use self::{
     edge::EdgeLink,
     plan::{Plan, PlanError, Step},
     player::{Next, Outcome, PlayOptions, Player},
-    script::{LoadError, MAX_BYTES, MAX_CONNECTIONS, MAX_MESSAGE_BYTES, MAX_MESSAGES, Script, Selection, Sent},
+    script::{
+        LoadError, MAX_BYTES, MAX_CONNECTIONS, MAX_MESSAGE_BYTES, MAX_MESSAGES, Script, Selection,
+        Sent,
+    },
 };
 
 #[cfg(test)]

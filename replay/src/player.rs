@@ -225,7 +225,10 @@ impl Player {
         }
         let (states, script, translator) = (&self.states, &self.plan.script, &self.translator);
         let steps = self.expected.get_mut(key)?;
-        while steps.front().is_some_and(|one| states[*one] == StepState::Done) {
+        while steps
+            .front()
+            .is_some_and(|one| states[*one] == StepState::Done)
+        {
             steps.pop_front();
         }
         let name = object_name(message).unwrap_or_default();
@@ -260,7 +263,8 @@ impl Player {
                     return Ok(Next::Reconnect);
                 }
             }
-            let is_lost = |one: &usize| matches!(self.states[*one], StepState::Missed | StepState::Skipped);
+            let is_lost =
+                |one: &usize| matches!(self.states[*one], StepState::Missed | StepState::Skipped);
             if step.needs.iter().any(is_lost) {
                 self.skip(number);
                 self.advance();

@@ -128,7 +128,9 @@ fn a_recorded_cloud_is_played_against_an_edge() -> anyhow::Result<()> {
     let outcome: Value = serde_json::from_str(&format!("{{{document}"))?;
     // the agent has another directory and another port
     let directory = ".content.metadata.annotations[\"outrigger.dev/volumes-directory\"]";
-    let expected = [format!("content node-registration null/node/edge-1 {directory}")];
+    let expected = [format!(
+        "content node-registration null/node/edge-1 {directory}"
+    )];
     let found = differences(&outcome);
     ensure!(found == expected, "{found:#?} {outcome:#}");
     ensure!(status.code() == Some(1), "{status}");
