@@ -19,7 +19,9 @@ use crate::{
     Failure, Service, Stream, ensure, fail,
     https::{self, MAX_ANSWER, REQUEST_DEADLINE},
     identity::{Identity, client_tls},
+    quic,
     session::{Automatic, Session},
+    transport::Transport,
     tunnel::Tunnel,
 };
 
@@ -31,7 +33,7 @@ const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 pub struct Endpoints {
     /// The HTTPS server (KubeEdge's port is 10002).
     pub https: HostPort,
-    /// `CloudHub`'s WebSocket server (10000).
+    /// `CloudHub`'s server: WebSocket (10000) or QUIC (10001).
     pub hub: HostPort,
     /// The stream tunnel (10004), if the cloud has it.
     pub tunnel: Option<HostPort>,
@@ -43,6 +45,8 @@ pub struct Dialer {
     endpoints: Endpoints,
     /// DER.
     ca: Vec<u8>,
+    /// That of sessions.
+    transport: Transport,
 }
 
 /// The answer to a request for an upgrade.
@@ -60,12 +64,27 @@ impl Dialer {
     /// The cloud does not answer, or has another CA.
     pub async fn discover(endpoints: Endpoints, token: &Token) -> Result<Self, Failure> {
         let ca = agent::edgehub::fetch_ca(&endpoints.https, token).await?;
-        Ok(Self { endpoints, ca })
+        Ok(Self::new(endpoints, ca))
     }
 
     /// Creates one for a cloud whose CA (DER) is known.
     pub fn new(endpoints: Endpoints, ca: Vec<u8>) -> Self {
-        Self { endpoints, ca }
+        Self {
+            endpoints,
+            ca,
+            transport: Transport::WebSocket,
+        }
+    }
+
+    /// Opens sessions over this transport.
+    #[must_use]
+    pub fn over(self, transport: Transport) -> Self {
+        Self { transport, ..self }
+    }
+
+    /// Returns the transport of sessions.
+    pub fn transport(&self) -> Transport {
+        self.transport
     }
 
     /// Returns the cloud's CA, DER.
@@ -225,6 +244,12 @@ impl Dialer {
         headers: &BTreeMap<&'static str, String>,
         automatic: Automatic,
     ) -> Result<Session, Failure> {
+        if self.transport == Transport::Quic {
+            let address = self.address(Service::Hub)?;
+            let tls = client_tls(&self.ca, identity)?;
+            let stream = quic::connect(&address, tls, headers).await?;
+            return Ok(Session::start(stream, automatic));
+        }
         let node = headers.get(NODE_HEADER).map_or("", String::as_str);
         let mut request = Request::get(format!("/{PROJECT}/{node}/events"));
         for (name, value) in headers {

@@ -9,7 +9,11 @@ use hyper::body::Body;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{Failure, fail};
@@ -61,6 +65,19 @@ pub async fn request(
     body: Vec<u8>,
 ) -> Result<Response<Bytes>, Failure> {
     let stream = connect(address, tls).await?;
+    exchange(address, stream, request, body).await
+}
+
+/// Sends one request over a connection to `address`, and returns the answer.
+///
+/// # Errors
+/// There is no answer.
+pub async fn exchange(
+    address: &str,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin,
+    request: http::request::Builder,
+    body: Vec<u8>,
+) -> Result<Response<Bytes>, Failure> {
     let request: Request<Full<Bytes>> = request
         .header(http::header::HOST, address)
         .body(Full::new(Bytes::from(body)))?;

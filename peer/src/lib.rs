@@ -8,7 +8,9 @@ pub mod edge;
 mod failure;
 pub mod https;
 pub mod identity;
+pub mod quic;
 pub mod session;
+pub mod transport;
 pub mod tunnel;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,19 +1,19 @@
-//! A session over WebSocket, of either end: a task owns the socket, and its user reads and writes messages.
+//! A session of either end, over any transport: a task owns the socket, and its user reads and writes messages.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use futures::{SinkExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     sync::mpsc,
     time::{Instant, MissedTickBehavior, interval, timeout, timeout_at},
 };
-use tokio_tungstenite::{WebSocketStream, tungstenite};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::{Message, Upstream, session::HEARTBEAT};
 
-use crate::{Failure, MAX_MESSAGE, fail, now_ms};
+use crate::{
+    Failure, fail, now_ms,
+    transport::{Outgoing, Socket},
+};
 
 /// Messages that wait for the user; a full queue stops reading from the socket.
 const INBOX: usize = 256;
@@ -44,7 +44,7 @@ type Held = Arc<Mutex<Option<String>>>;
 
 /// A session.
 pub struct Session {
-    outgoing: mpsc::Sender<tungstenite::Message>,
+    outgoing: mpsc::Sender<Outgoing>,
     incoming: mpsc::Receiver<Message>,
     unread: VecDeque<Message>,
     held: Held,
@@ -55,10 +55,7 @@ pub struct Session {
 
 impl Session {
     /// Runs a session over an open socket.
-    pub fn start<S>(socket: WebSocketStream<S>, automatic: Automatic) -> Self
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    pub fn start(socket: impl Socket, automatic: Automatic) -> Self {
         let (outgoing, outbox) = mpsc::channel(INBOX);
         let (inbox, incoming) = mpsc::channel(INBOX);
         let held = Held::default();
@@ -92,8 +89,8 @@ impl Session {
         }
     }
 
-    /// Returns a sender of frames to the peer.
-    pub fn sender(&self) -> mpsc::Sender<tungstenite::Message> {
+    /// Returns a sender to the peer.
+    pub fn sender(&self) -> mpsc::Sender<Outgoing> {
         self.outgoing.clone()
     }
 
@@ -113,15 +110,14 @@ impl Session {
         *self.held.lock() = Some(resource.to_owned());
     }
 
-    /// Sends any frame. A session that has ended drops it; the next read tells.
-    pub async fn send_frame(&self, frame: tungstenite::Message) {
-        self.outgoing.send(frame).await.ok();
+    /// Sends anything. A session that has ended drops it; the next read returns the reason.
+    pub async fn put(&self, outgoing: Outgoing) {
+        self.outgoing.send(outgoing).await.ok();
     }
 
     /// Sends a message.
     pub async fn send(&self, message: &Message) {
-        let text = wire::json::encode(message);
-        self.send_frame(tungstenite::Message::text(text)).await;
+        self.put(message.clone().into()).await;
     }
 
     /// Waits for a message that `wanted` accepts; others are kept for later.
@@ -218,70 +214,47 @@ impl Session {
 }
 
 struct Task<S> {
-    socket: WebSocketStream<S>,
-    outbox: mpsc::Receiver<tungstenite::Message>,
+    socket: S,
+    outbox: mpsc::Receiver<Outgoing>,
     inbox: mpsc::Sender<Message>,
     acknowledge: bool,
     held: Held,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Task<S> {
+impl<S: Socket> Task<S> {
     /// Runs until the connection ends: why.
     async fn run(mut self, keepalive: bool) -> String {
         let mut tick = interval(HEARTBEAT);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let sent = tokio::select! {
-                frame = self.outbox.recv() => match frame {
-                    Some(frame) => self.socket.send(frame).await,
+            let done = tokio::select! {
+                outgoing = self.outbox.recv() => match outgoing {
+                    Some(outgoing) => self.socket.send(outgoing).await,
                     None => return String::new(),
                 },
                 _ = tick.tick(), if keepalive => {
                     let message = Upstream::keepalive().into_message(now_ms());
-                    self.socket.send(tungstenite::Message::text(wire::json::encode(&message))).await
+                    self.socket.send(message.into()).await
                 }
-                frame = self.socket.next() => match frame {
-                    None => return "the connection was closed".to_owned(),
-                    Some(Err(error)) => return error.to_string(),
-                    Some(Ok(frame)) => match self.receive(frame).await {
-                        Ok(answered) => answered,
-                        Err(why) => return why,
-                    },
+                message = self.socket.next() => match message {
+                    Ok(message) => self.receive(message).await,
+                    Err(why) => Err(why),
                 },
             };
-            if let Err(error) = sent {
-                return error.to_string();
+            if let Err(why) = done {
+                return why;
             }
         }
     }
 
-    /// Takes a frame: the outcome of the acknowledgement, or why the session ends.
-    async fn receive(
-        &mut self,
-        frame: tungstenite::Message,
-    ) -> Result<Result<(), tungstenite::Error>, String> {
-        let bytes = match &frame {
-            tungstenite::Message::Text(text) => text.as_bytes(),
-            tungstenite::Message::Binary(bytes) => bytes,
-            tungstenite::Message::Close(frame) => {
-                return Err(frame.as_ref().map_or_else(
-                    || "the peer closed it".to_owned(),
-                    |frame| format!("the peer closed it: {}", frame.reason),
-                ));
-            }
-            _ => return Ok(Ok(())),
-        };
-        let message = wire::json::decode(bytes, MAX_MESSAGE).map_err(|error| error.to_string())?;
+    /// Acknowledges a message, and passes it on.
+    async fn receive(&mut self, message: Message) -> Result<(), String> {
         let is_held = self.held.lock().as_deref() == Some(message.route.resource.as_str());
-        let answer = if self.acknowledge && !is_held && wire::lane::needs_ack(&message) {
-            let text = wire::json::encode(&message.acknowledgement(now_ms()));
-            self.socket.send(tungstenite::Message::text(text)).await
-        } else {
-            Ok(())
-        };
-        if self.inbox.send(message).await.is_err() {
-            return Err("nobody reads the session".to_owned());
+        if self.acknowledge && !is_held && wire::lane::needs_ack(&message) {
+            let acknowledgement = message.acknowledgement(now_ms());
+            self.socket.send(acknowledgement.into()).await?;
         }
-        Ok(answer)
+        let passed = self.inbox.send(message).await;
+        passed.map_err(|_| "the session is no longer used".to_owned())
     }
 }

@@ -87,6 +87,15 @@ impl Tunnel {
         }
     }
 
+    /// Answers pings until the tunnel ends, and drops all other messages. Cancel-safe between messages.
+    pub async fn answer_pings(&mut self) -> Failure {
+        let forever = Duration::from_secs(u32::MAX.into());
+        match self.expect("a message", forever, |_| None::<()>).await {
+            Ok(()) => Failure::Failed("the tunnel ended".to_owned()),
+            Err(failure) => failure,
+        }
+    }
+
     /// Waits for a frame of the tunnel that `wanted` accepts.
     ///
     /// # Errors

@@ -12,10 +12,11 @@ use peer::{
     cloud::{Addresses, Caller, Cloud, Opened, Refusal, Servers, certify},
     fail,
     session::{Automatic, Session},
+    transport::Outgoing,
     tunnel::Tunnel,
 };
 use tokio::{sync::mpsc, time::timeout};
-use tokio_tungstenite::{WebSocketStream, tungstenite, tungstenite::protocol};
+use tokio_tungstenite::{WebSocketStream, tungstenite::protocol};
 use wire::{
     Message,
     enroll::{Ca, Token},
@@ -165,7 +166,7 @@ impl CloudLink {
 }
 
 impl Link for CloudLink {
-    fn sender(&self) -> mpsc::Sender<tungstenite::Message> {
+    fn sender(&self) -> mpsc::Sender<Outgoing> {
         self.session.sender()
     }
 

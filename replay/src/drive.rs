@@ -2,19 +2,19 @@
 
 use std::{collections::VecDeque, future::Future};
 
+use peer::transport::Outgoing;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
 };
-use tokio_tungstenite::tungstenite;
 use wire::Message;
 
 use crate::{LoadError, Next, Outcome, Player};
 
 /// A connection with the other side.
 pub trait Link: Send {
-    /// Returns the queue of frames to the other side.
-    fn sender(&self) -> mpsc::Sender<tungstenite::Message>;
+    /// Returns the queue of messages to the other side.
+    fn sender(&self) -> mpsc::Sender<Outgoing>;
 
     /// Returns the next message, or why there is none any more. It can be cancelled without losing a message.
     fn next(&mut self) -> impl Future<Output = Result<Message, String>> + Send;
@@ -78,7 +78,7 @@ pub async fn drive(
             permit = sender.reserve(), if !outgoing.is_empty() => {
                 if let (Ok(permit), Some(message)) = (permit, outgoing.pop_front()) {
                     observe(Event::Sent(&message));
-                    permit.send(tungstenite::Message::text(wire::json::encode(&message)));
+                    permit.send(message.into());
                 }
             }
             step = next_step(&mut steps), if held.is_some() => {

@@ -5,9 +5,9 @@ use peer::{
     edge::{Dialer, Endpoints, session_headers},
     identity::Identity,
     session::{Automatic, Session},
+    transport::Outgoing,
 };
 use tokio::sync::mpsc;
-use tokio_tungstenite::tungstenite;
 use wire::{Message, enroll::Token};
 
 use crate::Link;
@@ -50,7 +50,7 @@ async fn open(dialer: &Dialer, identity: &Identity, node: &str) -> Result<Sessio
 }
 
 impl Link for EdgeLink {
-    fn sender(&self) -> mpsc::Sender<tungstenite::Message> {
+    fn sender(&self) -> mpsc::Sender<Outgoing> {
         self.session.sender()
     }
 

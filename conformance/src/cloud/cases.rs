@@ -1,7 +1,8 @@
 //! The table of cases for clouds.
 
 use super::{
-    Target, delivery, devices, enrolment, malformed, nodes, objects, queries, sessions, tunnel,
+    Target, delivery, devices, enrolment, limits, malformed, nodes, objects, queries, rules,
+    sessions, sync, tunnel,
 };
 use crate::{Case, case::cases};
 
@@ -33,13 +34,19 @@ pub(super) const CASES: &[Case<Target>] = cases! { Target:
     delivery::acknowledgement, "delivery.acknowledged", Core, "An acknowledged message is not sent again.", "cloud/pkg/cloudhub/session/node_session.go";
     delivery::error_is_no_ack, "delivery.error-is-no-ack", Core, "An error for a message does not acknowledge it.", "cloud/pkg/cloudhub/dispatcher/message_dispatcher.go";
     delivery::order, "delivery.order", Core, "The states of an object arrive in order, and the last one arrives.", "cloud/pkg/cloudhub/common/message_pool.go";
-    delivery::changed_while_away, "delivery.changed-while-away", Core, "An object that changed while the node was away is sent when it is back.", "cloud/pkg/synccontroller";
-    delivery::unchanged_while_away, "delivery.unchanged-while-away", Core, "An acknowledged object that did not change is not sent again after a reconnection.", "cloud/pkg/cloudhub/dispatcher/message_dispatcher.go";
-    delivery::deleted_while_away, "delivery.deleted-while-away", Core, "A deletion while the node was away is sent when it is back, with the UID.", "cloud/pkg/synccontroller";
+    sync::changed_while_away, "delivery.changed-while-away", Core, "An object that changed while the node was away is sent when it is back.", "cloud/pkg/synccontroller";
+    sync::unchanged_while_away, "delivery.unchanged-while-away", Core, "An acknowledged object that did not change is not sent again after a reconnection.", "cloud/pkg/cloudhub/dispatcher/message_dispatcher.go";
+    sync::deleted_while_away, "delivery.deleted-while-away", Core, "A deletion while the node was away is sent when it is back, with the UID.", "cloud/pkg/synccontroller";
+    sync::configuration_while_away, "delivery.configuration-while-away", Core, "A ConfigMap that changed while the node was away is sent when it is back.", "cloud/pkg/synccontroller/objectsync.go";
+    sync::lost_acknowledgement, "delivery.lost-acknowledgement", Core, "An object whose acknowledgement was lost with the session is sent again in the next one.", "cloud/pkg/cloudhub/session/node_session.go";
+    sync::order_across_sessions, "delivery.order-across-sessions", Core, "States of an object stay in order when the session breaks between them.", "cloud/pkg/cloudhub/common/message_pool.go";
     delivery::graceful_deletion, "delivery.graceful-deletion", Core, "A deletion is an update with its time, and the node's answer finishes it.", "cloud/pkg/edgecontroller/controller/upstream.go";
     delivery::configuration, "delivery.configuration", Core, "ConfigMaps and Secrets of the node's pods are sent when they change, others are not.", "cloud/pkg/edgecontroller/manager";
-    delivery::large, "delivery.large", Core, "A ConfigMap of 900 KiB arrives whole.", "cloud/pkg/edgecontroller/controller/downstream.go";
-    delivery::burst, "delivery.burst", Core, "Sixty pods at once all arrive.", "cloud/pkg/cloudhub/session/node_session.go";
+    limits::large, "delivery.large", Core, "A ConfigMap of 900 KiB arrives whole.", "cloud/pkg/edgecontroller/controller/downstream.go";
+    limits::burst, "delivery.burst", Core, "Sixty pods at once all arrive.", "cloud/pkg/cloudhub/session/node_session.go";
+    limits::largest, "limits.largest-object", Core, "A Secret of 1 MiB, the largest that Kubernetes accepts, arrives whole.", "pkg/viaduct/pkg/conn/ws.go";
+    limits::large_report, "limits.large-report", Core, "A node's report of 600 KiB is stored.", "cloud/pkg/edgecontroller/controller/upstream.go";
+    limits::many, "limits.many-objects", Core, "250 pods of one node all arrive.", "cloud/pkg/cloudhub/common/message_pool.go";
     queries::configuration, "query.configuration", Core, "A ConfigMap and a Secret are answered with kind and revision.", "cloud/pkg/edgecontroller/controller/upstream.go";
     queries::missing, "query.missing", Core, "A query for an object that does not exist is answered with its Status.", "cloud/pkg/edgecontroller/controller/upstream.go";
     queries::token, "query.token", Core, "A pod's service account token is issued.", "cloud/pkg/edgecontroller/controller/upstream.go";
@@ -51,6 +58,10 @@ pub(super) const CASES: &[Case<Target>] = cases! { Target:
     devices::delivery, "device.delivery", Core, "A device is sent as membership, model and device, and its change as an update.", "cloud/pkg/devicecontroller/controller/downstream.go";
     devices::report, "device.report", Core, "Reported values are confirmed and appear in the API.", "cloud/pkg/devicecontroller/controller/upstream.go";
     devices::removal, "device.removal", Core, "A removed device is sent as membership and deletion.", "cloud/pkg/devicecontroller/controller/downstream.go";
+    rules::rest_to_bus, "rule.rest-to-eventbus", Extended, "A request to the router is published at the node.", "cloud/pkg/router/provider/eventbus/eventbus.go (module disabled by default)";
+    rules::rest_to_service, "rule.rest-to-servicebus", Extended, "A request to the router is answered by the node's service.", "cloud/pkg/router/provider/servicebus/servicebus.go (module disabled by default)";
+    rules::bus_to_rest, "rule.eventbus-to-rest", Extended, "The node is told to subscribe, and its MQTT message is posted to the rule's URL.", "cloud/pkg/router/provider/eventbus/eventbus.go (module disabled by default)";
+    rules::service_to_rest, "rule.servicebus-to-rest", Extended, "The call of a program on the node is answered by the rule's URL.", "cloud/pkg/router/provider/servicebus/servicebus.go (module disabled by default)";
     malformed::json, "malformed.json", Core, "Bytes that are not JSON harm no other session.", "pkg/viaduct/pkg/packer";
     malformed::types, "malformed.types", Core, "A message with fields of other types harms no other session.", "staging/src/github.com/kubeedge/beehive/pkg/core/model/message.go";
     malformed::unknown, "malformed.unknown", Core, "Messages of unknown kinds do not end the session.", "cloud/pkg/cloudhub/dispatcher/message_dispatcher.go";

@@ -7,29 +7,21 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
 };
-use peer::{
-    Failure, ensure, now_ms,
-    session::{Automatic, Session},
-};
+use peer::{Failure, ensure, now_ms};
 use serde_json::{Value, json};
 use wire::{Message, Operation, Source, Upstream};
 
-use super::{
-    nodes::lease_query,
-    target::{DELIVERY_DEADLINE, PlayedNode, Target, pod_object},
-};
+use super::target::{DELIVERY_DEADLINE, PlayedNode, Target, pod_object};
 
 /// KubeEdge sends an unacknowledged message again after 5 s.
-const RETRANSMISSION: Duration = Duration::from_secs(15);
-/// The sync controller of KubeEdge looks every 5 s.
-const SYNC_DEADLINE: Duration = Duration::from_secs(60);
+pub(super) const RETRANSMISSION: Duration = Duration::from_secs(15);
 
 /// Returns the path of a pod of this run.
 pub(super) fn pod_path(target: &Target, name: &str) -> String {
     format!("{}/pod/{name}", target.namespace)
 }
 
-fn is_pod(path: &str) -> impl Fn(&Message) -> bool + '_ {
+pub(super) fn is_pod(path: &str) -> impl Fn(&Message) -> bool + '_ {
     move |message| {
         message.route.resource.as_str() == path && message.header.parent_msg_id.is_empty()
     }
@@ -41,15 +33,25 @@ pub(super) async fn deliver(
     node: &mut PlayedNode,
     name: &str,
 ) -> Result<Message, Failure> {
-    target.create::<Pod>(pod_object(name, &node.name)).await?;
-    let path = pod_path(target, name);
+    let pod = pod_object(name, &node.name);
+    deliver_pod(target, node, pod).await
+}
+
+/// Creates this pod, and waits until it has arrived at the node.
+pub(super) async fn deliver_pod(
+    target: &Target,
+    node: &mut PlayedNode,
+    pod: Value,
+) -> Result<Message, Failure> {
+    let pod = target.create::<Pod>(pod).await?;
+    let path = pod_path(target, &pod.name_any());
     node.session
         .expect("the pod", DELIVERY_DEADLINE, is_pod(&path))
         .await
 }
 
 /// Changes an annotation of a pod.
-async fn annotate(target: &Target, name: &str, value: &str) -> Result<(), Failure> {
+pub(super) async fn annotate(target: &Target, name: &str, value: &str) -> Result<(), Failure> {
     let patch = json!({"metadata": {"annotations": {"conformance": value}}});
     let pods: Api<Pod> = target.api();
     pods.patch(name, &PatchParams::default(), &Patch::Merge(patch))
@@ -57,29 +59,11 @@ async fn annotate(target: &Target, name: &str, value: &str) -> Result<(), Failur
     Ok(())
 }
 
-fn annotation(message: &Message) -> Option<&str> {
+pub(super) fn annotation(message: &Message) -> Option<&str> {
     message
         .content
         .pointer("/metadata/annotations/conformance")?
         .as_str()
-}
-
-/// Closes the session, calls `change`, and connects again.
-async fn while_away(
-    target: &Target,
-    node: PlayedNode,
-    change: impl Future<Output = Result<(), Failure>>,
-) -> Result<Session, Failure> {
-    let PlayedNode {
-        name,
-        identity,
-        session,
-    } = node;
-    drop(session);
-    // the cloud may need a moment to see that the session has ended
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    change.await?;
-    target.connect(&name, &identity, Automatic::EDGE).await
 }
 
 pub(super) async fn pod(target: Arc<Target>) -> Result<(), Failure> {
@@ -188,58 +172,6 @@ pub(super) async fn order(target: Arc<Target>) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) async fn changed_while_away(target: Arc<Target>) -> Result<(), Failure> {
-    let mut node = target.node("changed").await?;
-    deliver(&target, &mut node, "changed").await?;
-    let change = annotate(&target, "changed", "away");
-    let mut session = while_away(&target, node, change).await?;
-    let path = pod_path(&target, "changed");
-    session
-        .expect("the changed pod", SYNC_DEADLINE, |one| {
-            is_pod(&path)(one) && annotation(one) == Some("away")
-        })
-        .await?;
-    Ok(())
-}
-
-pub(super) async fn unchanged_while_away(target: Arc<Target>) -> Result<(), Failure> {
-    let mut node = target.node("unchanged").await?;
-    deliver(&target, &mut node, "unchanged").await?;
-    // the record of what the node has is written after the acknowledgement
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let mut session = while_away(&target, node, async { Ok(()) }).await?;
-    let path = pod_path(&target, "unchanged");
-    session
-        .expect_none("the unchanged pod", RETRANSMISSION, is_pod(&path))
-        .await
-}
-
-pub(super) async fn deleted_while_away(target: Arc<Target>) -> Result<(), Failure> {
-    let mut node = target.node("deleted").await?;
-    let message = deliver(&target, &mut node, "deleted").await?;
-    let uid = message.content["metadata"]["uid"].clone();
-    // the record of what the node has is written after the acknowledgement
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let pods: Api<Pod> = target.api();
-    let delete = async {
-        pods.delete("deleted", &DeleteParams::default().grace_period(0))
-            .await?;
-        Ok(())
-    };
-    let mut session = while_away(&target, node, delete).await?;
-    let path = pod_path(&target, "deleted");
-    let message = session
-        .expect("the deletion", SYNC_DEADLINE, |one| {
-            is_pod(&path)(one) && one.route.operation == Operation::Delete
-        })
-        .await?;
-    ensure!(
-        message.content["metadata"]["uid"] == uid,
-        "the deletion does not have the pod's UID"
-    );
-    Ok(())
-}
-
 pub(super) async fn graceful_deletion(target: Arc<Target>) -> Result<(), Failure> {
     let mut node = target.node("graceful").await?;
     let message = deliver(&target, &mut node, "graceful").await?;
@@ -287,11 +219,7 @@ pub(super) async fn configuration(target: Arc<Target>) -> Result<(), Failure> {
         {"name": "map", "configMap": {"name": "used"}},
         {"name": "secret", "secret": {"secretName": "used"}},
     ]);
-    target.create::<Pod>(pod).await?;
-    let path = pod_path(&target, "config");
-    node.session
-        .expect("the pod", DELIVERY_DEADLINE, is_pod(&path))
-        .await?;
+    deliver_pod(&target, &mut node, pod).await?;
     let parameters = PatchParams::default();
     let maps: Api<ConfigMap> = target.api();
     for name in ["unused", "used"] {
@@ -314,50 +242,4 @@ pub(super) async fn configuration(target: Arc<Target>) -> Result<(), Failure> {
             one.route.resource.as_str().ends_with("/configmap/unused")
         })
         .await
-}
-
-pub(super) async fn large(target: Arc<Target>) -> Result<(), Failure> {
-    let mut node = target.node("large").await?;
-    let data = "x".repeat(900 * 1024);
-    let object = json!({"metadata": {"name": "large"}, "data": {"key": data}});
-    target.create::<ConfigMap>(object).await?;
-    let mut pod = pod_object("large", &node.name);
-    pod["spec"]["volumes"] = json!([{"name": "map", "configMap": {"name": "large"}}]);
-    target.create::<Pod>(pod).await?;
-    let kind = wire::ResourceType::ConfigMap;
-    let path = pod_path(&target, "large");
-    node.session
-        .expect("the pod", DELIVERY_DEADLINE, is_pod(&path))
-        .await?;
-    let query = Upstream::query(&target.namespace, &kind, "large");
-    let answer = node.session.ask(query).await?;
-    let found = answer.content["data"]["key"].as_str().map(str::len);
-    ensure!(
-        found == Some(data.len()),
-        "the ConfigMap arrived with {found:?} bytes"
-    );
-    Ok(())
-}
-
-pub(super) async fn burst(target: Arc<Target>) -> Result<(), Failure> {
-    const PODS: usize = 60;
-    let mut node = target.node("burst").await?;
-    let mut missing = Vec::new();
-    for number in 0..PODS {
-        let pod = pod_object(&format!("burst-{number}"), &node.name);
-        let pod = target.create::<Pod>(pod).await?;
-        missing.push(pod_path(&target, &pod.name_any()));
-    }
-    while !missing.is_empty() {
-        let what = format!("{} of {PODS} pods", missing.len());
-        let message = node
-            .session
-            .expect(&what, SYNC_DEADLINE, |one| {
-                missing.iter().any(|path| is_pod(path)(one))
-            })
-            .await?;
-        missing.retain(|path| path != message.route.resource.as_str());
-    }
-    node.session.ask(lease_query(&node.name)).await?;
-    Ok(())
 }

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use peer::{Failure, ensure, now_ms, session::Automatic};
+use peer::{Failure, ensure, now_ms, session::Automatic, transport::Outgoing};
 use serde_json::{Value, json};
-use tokio_tungstenite::tungstenite;
 use wire::{Change, Operation, ResourceType, Source, Upstream};
 
 use super::{
     nodes::lease_query,
     target::{PlayedNode, Target},
 };
+
+/// How often a node connects again after bad input.
+const RECONNECTIONS: usize = 3;
 
 /// Sends texts from one node, after each of which another node must still be served.
 async fn harm(target: &Target, case: &str, texts: &[String]) -> Result<(), Failure> {
@@ -22,14 +24,16 @@ async fn harm(target: &Target, case: &str, texts: &[String]) -> Result<(), Failu
     } = target.node(case).await?;
     let mut session = session;
     for text in texts {
-        session
-            .send_frame(tungstenite::Message::text(text.clone()))
-            .await;
+        session.put(Outgoing::Text(text.clone())).await;
         other.session.ask(lease_query(&other.name)).await?;
-        // the cloud may end this session: it must accept the next one
-        if session.ask(lease_query(&name)).await.is_err() {
+        // the cloud may end this session, and KubeEdge the next one with it; an edge connects again
+        let mut attempts = 0;
+        while let Err(failure) = session.ask(lease_query(&name)).await {
+            attempts += 1;
+            if attempts > RECONNECTIONS {
+                return Err(failure);
+            }
             session = target.connect(&name, &identity, Automatic::EDGE).await?;
-            session.ask(lease_query(&name)).await?;
         }
     }
     Ok(())

@@ -4,11 +4,14 @@ mod cases;
 mod delivery;
 mod devices;
 mod enrolment;
+mod limits;
 mod malformed;
 mod nodes;
 mod objects;
 mod queries;
+mod rules;
 mod sessions;
+mod sync;
 mod target;
 mod tunnel;
 

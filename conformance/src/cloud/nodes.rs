@@ -95,7 +95,8 @@ pub(super) async fn lease(target: Arc<Target>) -> Result<(), Failure> {
         "metadata": {"name": name, "namespace": NODE_LEASES},
         "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": "2026-01-01T00:00:00.000000Z"},
     });
-    let put = |change, object| Upstream::put(change, NODE_LEASES, &ResourceType::Lease, &name, object);
+    let put =
+        |change, object| Upstream::put(change, NODE_LEASES, &ResourceType::Lease, &name, object);
     let answer = node
         .session
         .ask(put(Change::Insert, object.clone()))

@@ -7,7 +7,10 @@ use peer::{Failure, ensure};
 use serde_json::{Value, json};
 use wire::{Operation, ResourceType, Route, Source, Upstream};
 
-use super::target::{PlayedNode, Target, pod_object};
+use super::{
+    delivery::{deliver, deliver_pod},
+    target::{PlayedNode, Target, pod_object},
+};
 
 /// Creates a ConfigMap and a Secret, and a pod of the node that uses them.
 async fn used_by_pod(target: &Target, node: &PlayedNode, name: &str) -> Result<Pod, Failure> {
@@ -26,7 +29,7 @@ async fn used_by_pod(target: &Target, node: &PlayedNode, name: &str) -> Result<P
 pub(super) async fn configuration(target: Arc<Target>) -> Result<(), Failure> {
     let mut node = target.node("query").await?;
     used_by_pod(&target, &node, "query").await?;
-    super::delivery::deliver(&target, &mut node, "query-seen").await?;
+    deliver(&target, &mut node, "query-seen").await?;
     for (kind, word, value) in [
         (ResourceType::ConfigMap, "ConfigMap", "value"),
         (ResourceType::Secret, "Secret", "dmFsdWU="),
@@ -52,6 +55,10 @@ pub(super) async fn configuration(target: Arc<Target>) -> Result<(), Failure> {
 
 pub(super) async fn missing(target: Arc<Target>) -> Result<(), Failure> {
     let mut node = target.node("missing").await?;
+    // with authorization, a node may query only what its pods use
+    let mut pod = pod_object("missing", &node.name);
+    pod["spec"]["volumes"] = json!([{"name": "map", "configMap": {"name": "missing"}}]);
+    deliver_pod(&target, &mut node, pod).await?;
     let query = Upstream::query(&target.namespace, &ResourceType::ConfigMap, "missing");
     let answer = node.session.ask(query).await?;
     let status = &answer.content["ErrStatus"];
@@ -65,7 +72,11 @@ pub(super) async fn missing(target: Arc<Target>) -> Result<(), Failure> {
 
 pub(super) async fn token(target: Arc<Target>) -> Result<(), Failure> {
     let mut node = target.node("sa-token").await?;
-    let pod = super::delivery::deliver(&target, &mut node, "sa-token").await?;
+    // an API server issues a node only the tokens that its pods mount
+    let mut pod = pod_object("sa-token", &node.name);
+    pod["spec"]["volumes"] = json!([{"name": "token", "projected": {"sources":
+        [{"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}]}}]);
+    let pod = deliver_pod(&target, &mut node, pod).await?;
     let request = json!({
         "metadata": {"creationTimestamp": null},
         "spec": {"audiences": null, "expirationSeconds": 3600, "boundObjectRef":

@@ -12,17 +12,11 @@ use peer::{
     identity::Identity,
     now_ms,
     session::{Automatic, Session},
+    transport::Outgoing,
 };
 use tokio::time::sleep;
-use tokio_tungstenite::tungstenite::{
-    self,
-    protocol::frame::{
-        Frame,
-        coding::{Data, OpCode},
-    },
-};
 use wire::{
-    Upstream,
+    Message, Upstream,
     enroll::{Ca, Csr, Usage},
 };
 
@@ -140,28 +134,16 @@ pub(super) async fn replacement(target: Arc<Target>) -> Result<(), Failure> {
 
 pub(super) async fn fragments(target: Arc<Target>) -> Result<(), Failure> {
     let mut node = target.node("fragments").await?;
-    let message = lease_query(&node.name).into_message(now_ms());
-    let text = wire::json::encode(&message).into_bytes();
-    let (first, second) = text.split_at(text.len() / 2);
-    let frames = [
-        Frame::message(first.to_vec(), OpCode::Data(Data::Text), false),
-        Frame::message(second.to_vec(), OpCode::Data(Data::Continue), true),
-    ];
-    for frame in frames {
-        let frame = tungstenite::Message::Frame(frame);
-        node.session.send_frame(frame).await;
+    let of_two = "the answer to a message in two parts";
+    let of_binary = "the answer to a message in a binary frame";
+    let ways: [(&str, fn(Box<Message>) -> Outgoing); 2] =
+        [(of_two, Outgoing::Parts), (of_binary, Outgoing::Binary)];
+    for (what, way) in ways {
+        let message = lease_query(&node.name).into_message(now_ms());
+        let id = message.header.msg_id.clone();
+        node.session.put(way(Box::new(message))).await;
+        node.session.expect_answer(what, &id).await?;
     }
-    let what = "the answer to a message in two frames";
-    node.session
-        .expect_answer(what, &message.header.msg_id)
-        .await?;
-    let message = lease_query(&node.name).into_message(now_ms());
-    let frame = tungstenite::Message::binary(wire::json::encode(&message).into_bytes());
-    node.session.send_frame(frame).await;
-    let what = "the answer to a message in a binary frame";
-    node.session
-        .expect_answer(what, &message.header.msg_id)
-        .await?;
     Ok(())
 }
 

@@ -17,6 +17,7 @@ use peer::{
     ensure,
     identity::Identity,
     session::{Automatic, Session},
+    transport::Transport,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -27,6 +28,8 @@ use wire::{Change, ResourceType, Upstream, enroll::Token};
 pub(super) const DELIVERY_DEADLINE: Duration = Duration::from_secs(30);
 /// How long the kit waits for a change in the API.
 const API_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a cloud may take to begin a session.
+const SESSION_START: Duration = Duration::from_millis(200);
 /// How long removing the objects of a run may take.
 const CLEAN_UP_DEADLINE: Duration = Duration::from_secs(30);
 /// The beginning of the namespace of a run.
@@ -39,6 +42,10 @@ pub(super) const NODE_LEASES: &str = "kube-node-lease";
 pub struct Options {
     /// Its addresses; without that of the stream tunnel, the tunnel's cases are skipped.
     pub endpoints: Endpoints,
+    /// The transport of sessions.
+    pub transport: Transport,
+    /// The router of rules, which speaks HTTP, `host:port`; without it, its cases are skipped.
+    pub router: Option<String>,
     /// A join token.
     pub token: Token,
     /// The cloud's Kubernetes API.
@@ -48,6 +55,7 @@ pub struct Options {
 /// A cloud that is tested.
 pub struct Target {
     pub(super) dialer: Dialer,
+    pub(super) router: Option<String>,
     pub(super) token: Token,
     pub(super) client: Client,
     /// The namespace of all objects of this run.
@@ -68,9 +76,11 @@ impl Target {
     /// The CA cannot be fetched, or the API does not let the kit create its namespace.
     pub async fn prepare(options: Options) -> Result<Self, Failure> {
         let dialer = Dialer::discover(options.endpoints, &options.token).await?;
+        let dialer = dialer.over(options.transport);
         let run = uuid::Uuid::new_v4().simple().to_string()[..6].to_owned();
         let target = Self {
             dialer,
+            router: options.router,
             token: options.token,
             client: options.client,
             namespace: format!("{PREFIX}{run}"),
@@ -211,10 +221,13 @@ impl Target {
         identity: &Identity,
         automatic: Automatic,
     ) -> Result<Session, Failure> {
-        let headers = session_headers(node);
-        self.dialer
-            .session(Some(identity), &headers, automatic)
-            .await
+        let session = self
+            .dialer
+            .session(Some(identity), &session_headers(node), automatic)
+            .await?;
+        // CloudCore loses the answers to requests that arrive before its session has begun
+        sleep(SESSION_START).await;
+        Ok(session)
     }
 
     /// Enrols and connects a node, and registers it as an edge does.

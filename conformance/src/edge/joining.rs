@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use peer::{Failure, ensure, fail};
+use peer::{Failure, ensure, fail, transport::Transport};
 use wire::{
     Message, Operation,
     enroll::{node_of_request, sha256_hex},
@@ -58,6 +58,11 @@ pub(super) async fn headers(cloud: Arc<Cloud>) -> Result<(), Failure> {
     let of = |name: &str| session.headers.get(name).map_or("", String::as_str);
     let (node, project) = (of(NODE_HEADER), of(PROJECT_HEADER));
     ensure!(!node.is_empty(), "the header Node_id is missing");
+    ensure!(!project.is_empty(), "the header Project_id is missing");
+    // QUIC has no path, and its streams begin with their use
+    if cloud.transport == Transport::Quic {
+        return Ok(());
+    }
     ensure!(
         of(USE_HEADER) == USE_MESSAGES,
         "the header Connectionuse is {:?} instead of \"msg\"",

@@ -9,10 +9,13 @@ use peer::{
     Failure,
     cloud::{Addresses, Servers},
     fail,
+    identity::{Identity, server_tls},
+    quic,
+    transport::Transport,
 };
 use wire::enroll::{Ca, Token};
 
-use super::state::Cloud;
+use super::{hub::serve_quic, state::Cloud};
 
 /// How long the join token is valid.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 3600);
@@ -24,6 +27,10 @@ pub struct Options {
     pub names: Vec<String>,
     /// The addresses at which it listens.
     pub addresses: Addresses,
+    /// The transport of sessions; QUIC uses the UDP port of `CloudHub`'s address.
+    pub transport: Transport,
+    /// The edge's MQTT broker, `host:port`; without it, its cases are skipped.
+    pub mqtt: Option<String>,
     /// The image of the pods; the edge must have it or be able to pull it. It needs `sleep`.
     pub image: String,
 }
@@ -32,7 +39,8 @@ pub struct Options {
 pub struct Kit {
     cloud: Arc<Cloud>,
     token: String,
-    servers: Servers,
+    addresses: Addresses,
+    _servers: (Servers, Option<quic::Server>),
 }
 
 impl Kit {
@@ -44,13 +52,29 @@ impl Kit {
         let now = SystemTime::now();
         let ca = Ca::generate(now)?;
         let token = Token::mint(&ca, now, TOKEN_LIFETIME)?;
-        let cloud = Arc::new(Cloud::new(ca, options.image, options.addresses.tunnel.is_some()));
-        let servers =
-            Servers::start(cloud.clone(), &cloud.ca, options.names, options.addresses).await?;
+        let cloud = Arc::new(Cloud::new(ca, &options));
+        let names = options.names.clone();
+        let servers = Servers::start(cloud.clone(), &cloud.ca, names, options.addresses).await?;
+        let mut addresses = servers.addresses();
+        let quic = match options.transport {
+            Transport::WebSocket => None,
+            Transport::Quic => {
+                let (certificate, key) = cloud.ca.sign_server(options.names, now)?;
+                let identity = Identity { certificate, key };
+                let tls = server_tls(cloud.ca.cert_der(), &identity, true)?;
+                let target = cloud.clone();
+                let server = quic::Server::start(options.addresses.hub, &tls, move |opened| {
+                    serve_quic(target.clone(), opened)
+                })?;
+                addresses.hub = server.address();
+                Some(server)
+            }
+        };
         Ok(Self {
             cloud,
             token,
-            servers,
+            addresses,
+            _servers: (servers, quic),
         })
     }
 
@@ -61,7 +85,7 @@ impl Kit {
 
     /// Returns the addresses at which the kit listens.
     pub fn addresses(&self) -> Addresses {
-        self.servers.addresses()
+        self.addresses
     }
 
     /// Waits until an edge has connected, and returns its name.
@@ -69,9 +93,9 @@ impl Kit {
     /// # Errors
     /// None has within this time.
     pub async fn wait_joined(&self, within: Duration) -> Result<String, Failure> {
-        let joined = self.cloud.until("an edge", within, |state| {
-            state.outgoing.as_ref().map(drop)
-        });
+        let joined = self
+            .cloud
+            .until("an edge", within, |state| state.outgoing.as_ref().map(drop));
         match joined.await {
             Ok(()) => self.cloud.node(),
             Err(_) => fail!(

@@ -1,29 +1,25 @@
-//! Unknown, damaged, large and many messages, and lost connections.
+//! Unknown, damaged, large and many messages.
 
 use std::{sync::Arc, time::Duration};
 
-use peer::{Failure, ensure, fail, now_ms};
+use peer::{Failure, ensure, now_ms, transport::Outgoing};
 use serde_json::{Value, json};
-use tokio_tungstenite::tungstenite;
 use wire::{Answer, Change, Downstream, Group, Message, ObjectResp, Operation, ResourcePath};
 
-use super::{
-    pods::{container_id, start},
-    state::{CONNECT_DEADLINE, Cloud},
-};
+use super::state::Cloud;
 
-fn map(name: &str, data: &str) -> Value {
+pub(super) fn map(name: &str, data: &str) -> Value {
     json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"}, "data": {"key": data}})
 }
 
 /// Delivers a ConfigMap, to see that the edge still works.
-async fn is_alive(cloud: &Cloud, name: &str) -> Result<(), Failure> {
+pub(super) async fn is_alive(cloud: &Cloud, name: &str) -> Result<(), Failure> {
     let path = format!("default/configmap/{name}");
     cloud.deliver(Change::Insert, &path, map(name, "x")).await?;
     Ok(())
 }
 
-fn sessions(cloud: &Cloud) -> usize {
+pub(super) fn sessions(cloud: &Cloud) -> usize {
     cloud.state.lock().sessions.len()
 }
 
@@ -81,10 +77,7 @@ pub(super) async fn binary(cloud: Arc<Cloud>) -> Result<(), Failure> {
     let object = cloud.store(path, map("binary", "x"));
     let message = Cloud::message_of(Change::Insert, path, object);
     let (mark, id) = (cloud.mark(), message.header.msg_id.clone());
-    let frame = wire::json::encode(&message).into_bytes();
-    cloud
-        .send_frame(tungstenite::Message::binary(frame))
-        .await?;
+    cloud.put(Outgoing::Binary(Box::new(message))).await?;
     let deadline = Duration::from_secs(30);
     cloud
         .expect("the acknowledgement", (mark, deadline), |one| {
@@ -95,26 +88,30 @@ pub(super) async fn binary(cloud: Arc<Cloud>) -> Result<(), Failure> {
 }
 
 pub(super) async fn large(cloud: Arc<Cloud>) -> Result<(), Failure> {
-    let data = "x".repeat(900 * 1024);
-    cloud
-        .deliver(
-            Change::Insert,
-            "default/configmap/large",
-            map("large", &data),
-        )
-        .await?;
+    let path = "default/configmap/large";
+    let object = map("large", &"x".repeat(900 * 1024));
+    cloud.deliver(Change::Insert, path, object).await?;
     Ok(())
 }
 
+pub(super) async fn largest(cloud: Arc<Cloud>) -> Result<(), Failure> {
+    // base64 of 1 MiB, the largest Secret that Kubernetes accepts
+    let data = "QUFB".repeat((1024 * 1024_usize).div_ceil(3));
+    let secret = json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "largest", "namespace": "default"},
+        "type": "Opaque", "data": {"key": data}});
+    let path = "default/secret/largest";
+    cloud.deliver(Change::Insert, path, secret).await?;
+    Ok(())
+}
+
+/// Sends eighty ConfigMaps without waiting, until all are acknowledged.
 pub(super) async fn burst(cloud: Arc<Cloud>) -> Result<(), Failure> {
     const OBJECTS: usize = 80;
     let mark = cloud.mark();
     let mut ids = Vec::new();
     for number in 0..OBJECTS {
-        let (name, path) = (
-            format!("burst-{number}"),
-            format!("default/configmap/burst-{number}"),
-        );
+        let name = format!("burst-{number}");
+        let path = format!("default/configmap/{name}");
         let object = cloud.store(&path, map(&name, "x"));
         let message = Cloud::message_of(Change::Insert, &path, object);
         cloud.send(&message).await?;
@@ -131,6 +128,14 @@ pub(super) async fn burst(cloud: Arc<Cloud>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Delivers objects as KubeEdge's cloud does: each waits for the acknowledgement of the one before it.
+pub(super) async fn many(cloud: Arc<Cloud>) -> Result<(), Failure> {
+    for number in 0..300 {
+        is_alive(&cloud, &format!("many-{number}")).await?;
+    }
+    Ok(())
+}
+
 pub(super) async fn malformed_json(cloud: Arc<Cloud>) -> Result<(), Failure> {
     for (number, text) in [
         "x",
@@ -142,7 +147,7 @@ pub(super) async fn malformed_json(cloud: Arc<Cloud>) -> Result<(), Failure> {
     .iter()
     .enumerate()
     {
-        cloud.send_frame(tungstenite::Message::text(*text)).await?;
+        cloud.put(Outgoing::Text((*text).to_owned())).await?;
         // an edge may end the session, which it does not notice at once
         tokio::time::sleep(Duration::from_secs(1)).await;
         is_alive(&cloud, &format!("after-malformed-{number}")).await?;
@@ -164,51 +169,6 @@ pub(super) async fn bad_objects(cloud: Arc<Cloud>) -> Result<(), Failure> {
         // whether it is acknowledged is up to the edge
         cloud.send(&message).await?;
         is_alive(&cloud, &format!("after-bad-{number}")).await?;
-    }
-    Ok(())
-}
-
-/// Closes the connection, and waits until the edge has connected again.
-async fn reconnect(cloud: &Cloud) -> Result<(), Failure> {
-    let before = sessions(cloud);
-    cloud.send_frame(tungstenite::Message::Close(None)).await?;
-    cloud
-        .until("a new session", CONNECT_DEADLINE, |state| {
-            (state.sessions.len() > before && state.outgoing.is_some()).then_some(())
-        })
-        .await
-}
-
-pub(super) async fn reconnection(cloud: Arc<Cloud>) -> Result<(), Failure> {
-    start(&cloud, "survivor").await?;
-    let before = container_id(&cloud, "survivor");
-    reconnect(&cloud).await?;
-    is_alive(&cloud, "after-reconnection").await?;
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let after = container_id(&cloud, "survivor");
-    ensure!(
-        before == after,
-        "the container {before} was replaced with {after}"
-    );
-    Ok(())
-}
-
-pub(super) async fn changed_while_away(cloud: Arc<Cloud>) -> Result<(), Failure> {
-    let object = start(&cloud, "leaving").await?;
-    let mut deleted = object;
-    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:01Z");
-    deleted["metadata"]["deletionGracePeriodSeconds"] = json!(1);
-    let path = super::pods::path("leaving");
-    let message = Cloud::message_of(Change::Update, &path, cloud.store(&path, deleted));
-    let mark = cloud.mark();
-    cloud.send(&message).await?;
-    // the pod stops without a connection
-    reconnect(&cloud).await?;
-    let ended = cloud.expect("the end of the pod", (mark, CONNECT_DEADLINE), |one| {
-        one.route.operation == Operation::Delete && one.route.resource.as_str() == path
-    });
-    if ended.await.is_err() {
-        fail!("the end of a pod that stopped without a connection was not reported");
     }
     Ok(())
 }

@@ -7,16 +7,21 @@ use std::{
 
 use kubeapi::patch::{ApplyOptions, PatchError, PatchKind, Target, patch};
 use parking_lot::Mutex;
-use peer::{Failure, fail, now_ms, tunnel::Tunnel};
+use peer::{
+    Failure, fail, now_ms,
+    transport::{Outgoing, Transport},
+    tunnel::Tunnel,
+};
 use serde_json::{Value, json};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     time::{Instant, timeout},
 };
-use tokio_tungstenite::tungstenite;
 use wire::{
     Change, Downstream, Message, Operation, ResourcePath, Source, enroll::Ca, session::NODE_HEADER,
 };
+
+use super::kit::Options;
 
 /// Messages that are kept. Older ones are forgotten.
 const MAX_SEEN: usize = 20_000;
@@ -34,6 +39,10 @@ pub(super) struct Cloud {
     pub(super) image: String,
     /// Whether the kit serves the stream tunnel.
     pub(super) has_tunnel: bool,
+    /// That of sessions.
+    pub(super) transport: Transport,
+    /// The edge's MQTT broker, `host:port`.
+    pub(super) mqtt: Option<String>,
     pub(super) state: Mutex<CloudState>,
     /// Counts changes of the state.
     changes: watch::Sender<u64>,
@@ -58,6 +67,13 @@ pub(super) struct SessionRequest {
     pub(super) at: Instant,
 }
 
+/// A stream tunnel. Its pings are answered until a case takes it.
+pub(super) struct OpenTunnel {
+    pub(super) headers: BTreeMap<String, String>,
+    /// Requests to hand over the tunnel; closed when it has ended or was taken.
+    pub(super) requests: mpsc::Sender<oneshot::Sender<Tunnel>>,
+}
+
 /// A message of the edge.
 #[derive(Clone)]
 pub(super) struct Seen {
@@ -70,8 +86,9 @@ pub(super) struct CloudState {
     pub(super) ca_requests: usize,
     pub(super) enrolments: Vec<Enrolment>,
     pub(super) sessions: Vec<SessionRequest>,
-    pub(super) outgoing: Option<mpsc::Sender<tungstenite::Message>>,
-    pub(super) tunnel: Option<(BTreeMap<String, String>, Tunnel)>,
+    pub(super) outgoing: Option<mpsc::Sender<Outgoing>>,
+    /// The newest tunnel.
+    pub(super) tunnel: Option<OpenTunnel>,
     /// Path on the wire -> object.
     pub(super) objects: BTreeMap<String, Value>,
     seen: VecDeque<Seen>,
@@ -81,11 +98,13 @@ pub(super) struct CloudState {
 }
 
 impl Cloud {
-    pub(super) fn new(ca: Ca, image: String, has_tunnel: bool) -> Self {
+    pub(super) fn new(ca: Ca, options: &Options) -> Self {
         Self {
             ca,
-            image,
-            has_tunnel,
+            image: options.image.clone(),
+            has_tunnel: options.addresses.tunnel.is_some(),
+            transport: options.transport,
+            mqtt: options.mqtt.clone(),
             state: Mutex::default(),
             changes: watch::channel(0).0,
         }
@@ -169,22 +188,21 @@ impl Cloud {
         }
     }
 
-    /// Sends a frame to the edge, when it is connected.
-    pub(super) async fn send_frame(&self, frame: tungstenite::Message) -> Result<(), Failure> {
+    /// Sends anything to the edge, when it is connected.
+    pub(super) async fn put(&self, anything: Outgoing) -> Result<(), Failure> {
         let outgoing = self
             .until("a session of the edge", CONNECT_DEADLINE, |state| {
                 state.outgoing.clone().filter(|sender| !sender.is_closed())
             })
             .await?;
         // an edge that has just left is found by the next wait
-        outgoing.send(frame).await.ok();
+        outgoing.send(anything).await.ok();
         Ok(())
     }
 
     /// Sends a message to the edge, when it is connected.
     pub(super) async fn send(&self, message: &Message) -> Result<(), Failure> {
-        let text = wire::json::encode(message);
-        self.send_frame(tungstenite::Message::text(text)).await
+        self.put(message.clone().into()).await
     }
 
     /// Sends a message again and again until it is acknowledged, as KubeEdge's cloud does.

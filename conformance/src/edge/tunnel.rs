@@ -1,36 +1,61 @@
 //! The stream tunnel of an edge.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use peer::{Failure, ensure, tunnel::Tunnel};
+use tokio::sync::oneshot;
 use wire::tunnel::{Connect, Frame, Kind, NODE_HEADER};
 
-use super::{pods::start, state::Cloud};
+use super::{
+    pods::start,
+    state::{Cloud, OpenTunnel},
+};
 
 /// How long an edge may take to open its tunnel, and to answer in it.
 const TUNNEL_DEADLINE: Duration = Duration::from_secs(30);
 
-async fn newest(cloud: &Cloud) -> Result<(BTreeMap<String, String>, Tunnel), Failure> {
+/// Waits for an open tunnel, and returns a part of it.
+async fn wait_tunnel<T>(cloud: &Cloud, part: impl Fn(&OpenTunnel) -> T) -> Result<T, Failure> {
     if !cloud.has_tunnel {
         return Err(Failure::Skipped(
             "the kit serves no stream tunnel (--tunnel-port off)".to_owned(),
         ));
     }
-    let opened = cloud.until("a tunnel", TUNNEL_DEADLINE, |state| state.tunnel.take());
+    let opened = cloud.until("a tunnel", TUNNEL_DEADLINE, |state| {
+        let open = state.tunnel.as_ref();
+        open.filter(|tunnel| !tunnel.requests.is_closed())
+            .map(&part)
+    });
     match opened.await {
-        Ok(tunnel) => Ok(tunnel),
+        Ok(part) => Ok(part),
         Err(_) => Err(Failure::Skipped(
             "the edge has opened no stream tunnel (modules.edgeStream.enable)".to_owned(),
         )),
     }
 }
 
+/// Takes the open tunnel.
+async fn take(cloud: &Cloud) -> Result<Tunnel, Failure> {
+    loop {
+        let requests = wait_tunnel(cloud, |tunnel| tunnel.requests.clone()).await?;
+        let (give, given) = oneshot::channel();
+        requests.send(give).await.ok();
+        // it may end just now, and the edge opens the next one
+        if let Ok(tunnel) = given.await {
+            return Ok(tunnel);
+        }
+    }
+}
+
 pub(super) async fn open(cloud: Arc<Cloud>) -> Result<(), Failure> {
-    let (headers, tunnel) = newest(&cloud).await?;
-    let name = headers.get(&NODE_HEADER.to_ascii_lowercase()).cloned();
-    cloud.change(|state| state.tunnel = Some((headers, tunnel)));
-    let node = cloud.node()?;
+    let name = wait_tunnel(&cloud, |tunnel| {
+        tunnel
+            .headers
+            .get(&NODE_HEADER.to_ascii_lowercase())
+            .cloned()
+    });
+    let (name, node) = (name.await?, cloud.node()?);
     ensure!(
         name.as_deref() == Some(node.as_str()),
         "the tunnel of {node} has the header {NODE_HEADER}: {}",
@@ -40,8 +65,8 @@ pub(super) async fn open(cloud: Arc<Cloud>) -> Result<(), Failure> {
 }
 
 pub(super) async fn logs(cloud: Arc<Cloud>) -> Result<(), Failure> {
-    let (_, mut tunnel) = newest(&cloud).await?;
     start(&cloud, "logs").await?;
+    let mut tunnel = take(&cloud).await?;
     let connect = Connect::new(7, "/containerLogs/default/logs/main", "tailLines=10");
     tunnel.send(&connect.frame(Kind::Logs)?).await?;
     let mut text = Vec::new();

@@ -36,9 +36,27 @@ pub struct Conformance {
     #[arg(long, value_name = "PORT", default_value = "10000", value_parser = values::port)]
     pub ws_port: u16,
 
+    /// UDP port of CloudHub's QUIC server, for --transport quic
+    #[arg(long, value_name = "PORT", default_value = "10001", value_parser = values::port)]
+    pub quic_port: u16,
+
+    /// Transport of the sessions: websocket or quic; only edge-agent and cloudsim speak this QUIC
+    #[arg(
+        long,
+        value_name = "TRANSPORT",
+        value_enum,
+        default_value = "websocket",
+        hide_possible_values = true
+    )]
+    pub transport: SessionTransport,
+
     /// Port of the stream tunnel; `off` skips its cases
     #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off)]
     pub tunnel_port: Port,
+
+    /// Port of the router of rules, which speaks HTTP [default: none; its cases are skipped]
+    #[arg(long, value_name = "PORT", value_parser = values::port, conflicts_with = "edge")]
+    pub router_port: Option<u16>,
 
     /// File with the join token of the cloud [default: read from Secret kubeedge/tokensecret]
     #[arg(long, value_name = "FILE")]
@@ -51,6 +69,10 @@ pub struct Conformance {
     /// Address to listen on; the edge dials it
     #[arg(long, value_name = "IP", default_value = "127.0.0.1", requires = "edge", help_heading = EDGE)]
     pub address: IpAddr,
+
+    /// MQTT broker of the edge, as 192.0.2.11:1883 [default: none; its cases are skipped]
+    #[arg(long, value_name = "HOST:PORT", value_parser = broker, requires = "edge", help_heading = EDGE)]
+    pub mqtt: Option<String>,
 
     /// Image of the pods, with a shell; the edge must have it or be able to pull it
     #[arg(long, value_name = "IMAGE", default_value = "busybox", requires = "edge", help_heading = EDGE)]
@@ -89,6 +111,16 @@ pub struct Conformance {
     pub junit: Option<PathBuf>,
 }
 
+fn broker(text: &str) -> Result<String, String> {
+    let port = text
+        .rsplit_once(':')
+        .and_then(|(_, port)| port.parse().ok());
+    match port {
+        Some(1..=u16::MAX) => Ok(text.to_owned()),
+        _ => Err("expected HOST:PORT".to_owned()),
+    }
+}
+
 fn join_timeout(text: &str) -> Result<Duration, String> {
     time_from(text, Duration::from_secs(1), "1s")
 }
@@ -100,4 +132,13 @@ pub enum CaseProfile {
     Core,
     /// What has to be enabled in KubeEdge, or is not in all versions.
     Extended,
+}
+
+/// The transport of sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SessionTransport {
+    /// JSON over WebSocket.
+    Websocket,
+    /// KubeEdge's frames over QUIC of RFC 9000.
+    Quic,
 }

@@ -16,7 +16,7 @@ pub use self::{
     access::Access,
     bundle::Bundle,
     cluster::ClusterArgs,
-    conformance::{CaseProfile, Conformance},
+    conformance::{CaseProfile, Conformance, SessionTransport},
     db::{DbCommand, DbPlace},
     devices::DeviceCommand,
     faults::{Bad, FaultsCommand},

@@ -15,13 +15,13 @@ use conformance::{
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use limits::read_regular_text;
-use peer::{cloud::Addresses, edge::Endpoints};
+use peer::{cloud::Addresses, edge::Endpoints, transport::Transport};
 use tokio::time::timeout;
 use wire::enroll::Token;
 
 use super::{Signals, connect, join_line, of_failure, print_line, warn};
 use crate::{
-    cli::{CaseProfile, Conformance},
+    cli::{CaseProfile, Conformance, SessionTransport},
     nearest, scenario,
 };
 
@@ -69,7 +69,7 @@ pub(super) async fn run(options: Conformance) -> anyhow::Result<ExitCode> {
             project: options.project.clone(),
             version: options.project_version.clone(),
         },
-        transport: "websocket",
+        transport: transport(&options).0.as_str(),
         results,
     };
     print_line(report.summary().trim_end());
@@ -118,6 +118,14 @@ fn select(options: &Conformance) -> anyhow::Result<Vec<(&'static str, CaseInfo)>
     Ok(selected)
 }
 
+/// Returns the transport of the sessions, and CloudHub's port for it.
+fn transport(options: &Conformance) -> (Transport, u16) {
+    match options.transport {
+        SessionTransport::Websocket => (Transport::WebSocket, options.ws_port),
+        SessionTransport::Quic => (Transport::Quic, options.quic_port),
+    }
+}
+
 fn profile(profile: Profile) -> &'static str {
     match profile {
         Profile::Core => "core",
@@ -160,12 +168,15 @@ async fn test_cloud(
         host: host.clone(),
         port,
     };
+    let (transport, hub_port) = transport(options);
     let target = cloud::Options {
         endpoints: Endpoints {
             https: at(options.https_port),
-            hub: at(options.ws_port),
+            hub: at(hub_port),
             tunnel: options.tunnel_port.0.map(at),
         },
+        transport,
+        router: options.router_port.map(|port| at(port).to_string()),
         token,
         client,
     };
@@ -212,19 +223,22 @@ async fn stored_token(client: Client) -> anyhow::Result<String> {
 
 async fn test_edge(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
     let at = |port| SocketAddr::new(options.address, port);
+    let (transport, hub_port) = transport(options);
     let kit = edge::Kit::start(edge::Options {
         names: vec![options.address.to_string()],
         addresses: Addresses {
             https: at(options.https_port),
-            hub: at(options.ws_port),
+            hub: at(hub_port),
             tunnel: options.tunnel_port.0.map(at),
         },
+        transport,
+        mqtt: options.mqtt.clone(),
         image: options.image.clone(),
     })
     .await
     .map_err(of_failure)
     .context(
-        "cannot start the kit's cloud; check --address, --https-port, --ws-port and --tunnel-port",
+        "cannot start the kit's cloud; check --address, --https-port, --ws-port, --quic-port and --tunnel-port",
     )?;
     let at = kit.addresses();
     let ports = join_line::Ports {
@@ -238,6 +252,12 @@ async fn test_edge(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
         options.join_timeout,
         join_line::line("edge-agent", &host, ports, kit.token())
     ));
+    if transport == Transport::Quic {
+        print_line(&format!(
+            "with modules.edgeHub.websocket.enable: false and modules.edgeHub.quic: {{enable: true, server: {}}} in edgecore.yaml",
+            at.hub
+        ));
+    }
     let name = kit
         .wait_joined(options.join_timeout)
         .await

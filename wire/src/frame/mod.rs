@@ -111,10 +111,14 @@ pub fn encode(message: &Message) -> Vec<u8> {
         }),
         content: message.content_bytes(),
     };
-    let body = packed.encode_to_vec();
+    enclose(&packed.encode_to_vec())
+}
+
+/// Returns a frame with these bytes, which are a message unless a test sends others.
+pub fn enclose(body: &[u8]) -> Vec<u8> {
     // A message of 4 GiB cannot be held in memory; the receiver refuses far smaller ones.
     let size = u32::try_from(body.len()).unwrap_or(u32::MAX);
-    [&VERSION[..], &[MESSAGE, 0], &size.to_be_bytes(), &body].concat()
+    [&VERSION[..], &[MESSAGE, 0], &size.to_be_bytes(), body].concat()
 }
 
 /// The bytes of a skipped frame that are kept, to know which message it was.
