@@ -46,7 +46,7 @@ pub(super) const CASES: &[Case<Target>] = cases! { Target:
     limits::burst, "delivery.burst", Core, "Sixty pods at once all arrive.", "cloud/pkg/cloudhub/session/node_session.go";
     limits::largest, "limits.largest-object", Core, "A Secret of 1 MiB, the largest that Kubernetes accepts, arrives whole.", "pkg/viaduct/pkg/conn/ws.go";
     limits::large_report, "limits.large-report", Core, "A node's report of 600 KiB is stored.", "cloud/pkg/edgecontroller/controller/upstream.go";
-    limits::many, "limits.many-objects", Core, "250 pods of one node all arrive.", "cloud/pkg/cloudhub/common/message_pool.go";
+    limits::many, "limits.many-objects", Core, "120 pods of one node all arrive.", "cloud/pkg/cloudhub/common/message_pool.go";
     queries::configuration, "query.configuration", Core, "A ConfigMap and a Secret are answered with kind and revision.", "cloud/pkg/edgecontroller/controller/upstream.go";
     queries::missing, "query.missing", Core, "A query for an object that does not exist is answered with its Status.", "cloud/pkg/edgecontroller/controller/upstream.go";
     queries::token, "query.token", Core, "A pod's service account token is issued.", "cloud/pkg/edgecontroller/controller/upstream.go";

@@ -125,5 +125,5 @@ pub(super) async fn burst(target: Arc<Target>) -> Result<(), Failure> {
 }
 
 pub(super) async fn many(target: Arc<Target>) -> Result<(), Failure> {
-    pods(&target, "many", 250).await
+    pods(&target, "many", 120).await
 }

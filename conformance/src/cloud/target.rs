@@ -31,7 +31,7 @@ const API_DEADLINE: Duration = Duration::from_secs(30);
 /// How long a cloud may take to begin a session.
 const SESSION_START: Duration = Duration::from_millis(200);
 /// How long removing the objects of a run may take.
-const CLEAN_UP_DEADLINE: Duration = Duration::from_secs(30);
+const CLEAN_UP_DEADLINE: Duration = Duration::from_secs(120);
 /// The beginning of the namespace of a run.
 const PREFIX: &str = "conformance-";
 /// The namespace of the nodes' leases.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::LogParams};
-use peer::{Failure, ensure, fail};
+use peer::{Failure, ensure, fail, identity::Identity, tunnel::Tunnel};
 use serde_json::json;
 use wire::{
     Upstream,
@@ -18,13 +18,9 @@ use super::{
     target::{DELIVERY_DEADLINE, PlayedNode, Target},
 };
 
-pub(super) async fn open(target: Arc<Target>) -> Result<(), Failure> {
-    let PlayedNode {
-        name,
-        identity,
-        session,
-    } = target.node("tunnel").await?;
-    let mut tunnel = target.dialer.tunnel(&name, Some(&identity)).await?;
+/// Opens the tunnel of a node, and waits until the cloud serves it: until it answers a ping.
+async fn dial(target: &Target, name: &str, identity: &Identity) -> Result<Tunnel, Failure> {
+    let mut tunnel = target.dialer.tunnel(name, Some(identity)).await?;
     tunnel
         .write(Message::Ping(Bytes::from_static(PING)))
         .await?;
@@ -40,6 +36,16 @@ pub(super) async fn open(target: Arc<Target>) -> Result<(), Failure> {
         pong.await? == PING,
         "the answer to a ping has another payload"
     );
+    Ok(tunnel)
+}
+
+pub(super) async fn open(target: Arc<Target>) -> Result<(), Failure> {
+    let PlayedNode {
+        name,
+        identity,
+        session,
+    } = target.node("tunnel").await?;
+    dial(&target, &name, &identity).await?;
     drop(session);
     Ok(())
 }
@@ -65,10 +71,7 @@ pub(super) async fn certificate_required(target: Arc<Target>) -> Result<(), Fail
 pub(super) async fn logs(target: Arc<Target>) -> Result<(), Failure> {
     const TEXT: &str = "conformance: a line\n";
     let mut node = target.node("logs").await?;
-    let mut tunnel = target
-        .dialer
-        .tunnel(&node.name, Some(&node.identity))
-        .await?;
+    let mut tunnel = dial(&target, &node.name, &node.identity).await?;
     // an API server looks where the node is, or where the cloud says that it is
     let patch = json!({"status": {"addresses":
         [{"type": "InternalIP", "address": "192.0.2.1"}, {"type": "Hostname", "address": node.name}],

@@ -191,7 +191,10 @@ async fn test_cloud(
         () = signals.wait() => None,
     };
     // the kit's sessions have ended, and register no more nodes
-    let left = signals.drain(target.clean_up()).await?;
+    let left = tokio::select! {
+        left = target.clean_up() => left,
+        () = signals.wait() => bail!("stopped by a second signal; namespace {0} and nodes whose names begin with {0} may remain", target.namespace()),
+    };
     for object in &left {
         warn(&format!("cannot remove {object}"));
     }
