@@ -64,7 +64,7 @@ trap 'rm -rf "$folder"' EXIT
 # dash ends without the trap above after a signal
 trap 'exit 130' INT TERM HUP
 cd "$folder"
-read_file SHA256SUMS >SHA256SUMS || fail "cannot read $from/SHA256SUMS"
+read_file SHA256SUMS >SHA256SUMS 2>reason || fail "cannot read $from/SHA256SUMS ($(head -n 1 reason)); name the directory or address of a release with --from"
 found=$(grep -cE "^[0-9a-f]{64} [ *]$program-[0-9][^ /]*-$machine\.tar\.zst\$" SHA256SUMS) || fail "SHA256SUMS has no $program for $machine"
 [ "$found" = 1 ] || fail "SHA256SUMS has $found versions of $program for $machine; use the files of one release"
 line=$(grep -E "^[0-9a-f]{64} [ *]$program-[0-9][^ /]*-$machine\.tar\.zst\$" SHA256SUMS)

@@ -7,5 +7,8 @@ if [ -d /run/systemd/system ]; then
     systemctl reset-failed cloudsim.service 2>/dev/null || true
 fi
 if [ "$1" = purge ]; then
+    if [ -e /var/lib/private/cloudsim ] || [ -e /var/lib/cloudsim ]; then
+        echo "Deleting the cloud's CA, objects and keys in /var/lib/cloudsim; nodes must be reset and join another cloud."
+    fi
     rm -rf /var/lib/cloudsim /var/lib/private/cloudsim /var/lib/cloudsim.enabled
 fi
