@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt::Display, iter::successors};
 
+use time::OffsetDateTime;
+
 /// The replacement for a character that is not shown.
 const HIDDEN: char = '\u{FFFD}';
 
@@ -65,13 +67,43 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
 
 /// Returns an error's text without the `Debug` text of its cause, which kube's errors repeat: `ApiError: text: Conflict (Status { … })`.
 fn own_text(error: &(dyn Error + 'static)) -> String {
-    let text = error.to_string();
+    let text = readable_times(error.to_string());
     match error.source() {
         Some(cause) if text.ends_with(')') => text
             .strip_suffix(&format!(" ({cause:?})"))
             .map_or_else(|| text.clone(), str::to_owned),
         _ => text,
     }
+}
+
+/// Replaces the seconds since 1970 in rustls's texts about certificates, which mark the first of them with `(UNIX)`.
+fn readable_times(text: String) -> String {
+    const MARK: &str = " (UNIX)";
+    const BEFORE: [&str; 3] = [
+        "verification time ",
+        "not valid after ",
+        "not valid before ",
+    ];
+    if !text.contains(MARK) {
+        return text;
+    }
+    BEFORE.iter().fold(text.replace(MARK, ""), |text, before| {
+        let Some((start, rest)) = text.split_once(before) else {
+            return text;
+        };
+        let end = rest.find(|letter: char| !letter.is_ascii_digit());
+        let (seconds, rest) = rest.split_at(end.unwrap_or(rest.len()));
+        let time = seconds.parse().ok();
+        let time = time.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
+        let time = time.map_or_else(
+            || seconds.to_owned(),
+            |time| {
+                let (hour, minute, second) = time.to_hms();
+                format!("{} {hour:02}:{minute:02}:{second:02} UTC", time.date())
+            },
+        );
+        format!("{start}{before}{time}{rest}")
+    })
 }
 
 #[cfg(test)]
@@ -151,6 +183,18 @@ mod tests {
                 "gone: NotFound"
             ]),
             "no link: ApiError: gone: NotFound"
+        );
+    }
+
+    #[test]
+    fn times_in_errors_of_certificates_are_readable() {
+        let of_rustls = "certificate expired: verification time 1795000000 (UNIX), but certificate is not valid after 1794000000 (1000000 seconds ago)";
+        let expected = "certificate expired: verification time 2026-11-18 11:06:40 UTC, but certificate is not valid after \
+                        2026-11-06 21:20:00 UTC (1000000 seconds ago)";
+        assert_eq!(readable_times(of_rustls.to_owned()), expected);
+        assert_eq!(
+            readable_times("not valid after 17".to_owned()),
+            "not valid after 17"
         );
     }
 }
