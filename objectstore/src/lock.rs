@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::sqlite::fault::cure_of_system;
+
 /// The suffix of the lock's file, after the database's name.
 const LOCK_FILE_SUFFIX: &str = ".lock";
 /// The most bytes that are read of the lock's file; a process id has fewer digits.
@@ -43,7 +45,7 @@ pub enum LockError {
         holder: Option<u32>,
     },
     /// The lock's file cannot be created or locked.
-    #[error("{} cannot be locked; check that its folder exists and is writable", path.display())]
+    #[error("cannot lock {}; {}", path.display(), cure_of_system(source))]
     File {
         /// The lock's file.
         path: PathBuf,

@@ -52,8 +52,8 @@ pub enum Error {
     /// The store cannot be opened.
     #[error("cannot open the database of objects from the cloud")]
     Store(#[from] StoreError),
-    /// Another agent uses the same database.
-    #[error("another agent uses the database")]
+    /// Another agent uses the same database, or its lock cannot be taken.
+    #[error(transparent)]
     Locked(#[from] LockError),
     /// The encryption keys of the store cannot be used.
     #[error(transparent)]

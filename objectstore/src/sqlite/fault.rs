@@ -42,16 +42,7 @@ fn cure(error: &sqlx::Error) -> &'static str {
     match error {
         error if is_damage(error) => DAMAGED,
         sqlx::Error::Database(_) => cure_of_code(extended_code(error).unwrap_or_default()),
-        sqlx::Error::Io(error) => match error.kind() {
-            io::ErrorKind::NotFound => "create its folder first",
-            io::ErrorKind::PermissionDenied => {
-                "give this user write permission on the file and its folder"
-            }
-            io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
-            io::ErrorKind::StorageFull => "free some space on its disk",
-            io::ErrorKind::IsADirectory => "it is a folder: name a file",
-            _ => "check the disk",
-        },
+        sqlx::Error::Io(error) => cure_of_system(error),
         sqlx::Error::Migrate(_) => {
             "the file was written by another version: use that version, or move the file away"
         }
@@ -63,6 +54,27 @@ fn cure(error: &sqlx::Error) -> &'static str {
         }
         sqlx::Error::PoolTimedOut => "the disk does not keep up: check it, or lighten the load",
         _ => DAMAGED,
+    }
+}
+
+/// Returns the cure of an error of the system.
+pub(crate) fn cure_of_system(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "create its folder first",
+        io::ErrorKind::PermissionDenied => {
+            "give this user write permission on the file and its folder"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "mount its file system for writing; a service also needs it outside of ReadOnlyPaths"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space on its disk",
+        io::ErrorKind::IsADirectory => "it is a folder: name a file",
+        // EAGAIN: a thread cannot be started
+        io::ErrorKind::WouldBlock => {
+            "the limit of processes and threads is reached: raise it (TasksMax of the service, `ulimit -u`)"
+        }
+        io::ErrorKind::OutOfMemory => "the machine is out of memory: free some",
+        _ => "check the disk",
     }
 }
 
@@ -81,7 +93,7 @@ fn cure_of_code(extended: u32) -> &'static str {
         // SQLITE_IOERR_SHMSIZE: the index of the write-ahead log, which each process that opens the file makes beside it, has no space
         10 if extended == 4874 => "its disk is full: free some space",
         // SQLITE_IOERR
-        10 => "the disk failed: check it",
+        10 => "the disk failed or is read-only: `dmesg` and `mount` show which",
         // SQLITE_FULL
         13 => "its disk is full: free some space",
         // SQLITE_TOOBIG

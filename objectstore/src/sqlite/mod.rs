@@ -7,7 +7,7 @@
 mod amend;
 mod aside;
 mod checksum;
-mod fault;
+pub(crate) mod fault;
 mod header;
 mod identity;
 mod inspect;
