@@ -36,6 +36,18 @@ const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(120);
 /// The variables that are copied from the shell that installs the service: the proxy to the cloud.
 const ENVIRONMENT: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"];
 
+/// The file of variables that packages name in [`UNIT`].
+const DEFAULTS: &str = "/etc/default/edge-agent";
+
+/// Returns the file in which the variables of the service are set: that of `join`, if it wrote one, because it is read last.
+pub(crate) fn environment_file() -> PathBuf {
+    let written = Path::new(UNIT_DIR).join(ENVIRONMENT_FILE);
+    match written.exists() {
+        true => written,
+        false => DEFAULTS.into(),
+    }
+}
+
 /// Reports whether systemd runs this machine.
 pub(crate) fn is_running() -> bool {
     Path::new(RUNTIME_DIR).is_dir()

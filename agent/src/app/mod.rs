@@ -267,7 +267,12 @@ pub(crate) const RUNTIME_CURE: &str = "; check that the container runtime runs, 
 /// Connects to the runtime's socket; an error names the path.
 async fn connect_runtime(socket: &str) -> io::Result<UnixStream> {
     UnixStream::connect(socket).await.map_err(|error| {
-        let text = format!("nothing answers at {socket} ({error}){RUNTIME_CURE}");
+        let text = match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                format!("no permission for {socket} ({error}); run this command as root")
+            }
+            _ => format!("nothing answers at {socket} ({error}){RUNTIME_CURE}"),
+        };
         io::Error::new(error.kind(), text)
     })
 }

@@ -78,8 +78,12 @@ impl LogReader {
             }
         }
         if log.is_empty() {
+            let cure = match nix::unistd::geteuid().is_root() {
+                true => "",
+                false => ", or this user may not read it; run this command as root",
+            };
             return Err(format!(
-                "the journal has no lines of {} in this time",
+                "the journal has no lines of {} in this time{cure}",
                 self.unit
             ));
         }

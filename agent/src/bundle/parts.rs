@@ -29,7 +29,7 @@ use crate::{
 /// The largest text file that is read, bytes.
 const MAX_TEXT_BYTES: u64 = 4 << 20;
 /// Files of the machine, each with its name in the archive.
-const MACHINE: [(&str, &str); 9] = [
+const MACHINE: [(&str, &str); 8] = [
     ("machine/os-release", "/etc/os-release"),
     ("machine/kernel", "/proc/version"),
     ("machine/meminfo", "/proc/meminfo"),
@@ -38,10 +38,14 @@ const MACHINE: [(&str, &str); 9] = [
     ("machine/routes", "/proc/net/route"),
     ("machine/resolv.conf", "/etc/resolv.conf"),
     ("machine/hosts", "/etc/hosts"),
+];
+/// The controllers of cgroup v2, and those of v1.
+const CONTROLLERS: [(&str, &str); 2] = [
     (
         "machine/cgroup.controllers",
         "/sys/fs/cgroup/cgroup.controllers",
     ),
+    ("machine/cgroups", "/proc/cgroups"),
 ];
 /// The services whose journals are included, each with its name in the archive.
 const JOURNALS: [(&str, &str); 2] = [
@@ -94,7 +98,12 @@ pub(super) async fn add_all(archive: &mut Archive, sources: &Sources<'_>) {
     archive.add("database/check.json", database_health(sources.config).await);
     archive.add("runtime.json", runtime(sources.config, &redactor).await);
     add_logs(archive, sources, &redactor).await;
-    for (name, path) in MACHINE {
+    let [unified, legacy] = CONTROLLERS;
+    let controllers = match Path::new(unified.1).exists() {
+        true => unified,
+        false => legacy,
+    };
+    for (name, path) in MACHINE.into_iter().chain([controllers]) {
         let read = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
         archive.add(name, text(read));
     }

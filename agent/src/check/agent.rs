@@ -7,8 +7,9 @@ use limits::read_regular_text;
 use super::{
     inputs::Inputs,
     report::{CheckResult, Finding},
+    service::FailedService,
 };
-use crate::{app, cli::shell_word, systemd};
+use crate::{app, cli::shell_word, status::ClientError, systemd};
 
 /// The least limit of open files with which all connections of a node work.
 const LEAST_OPEN_FILES: u64 = 4096;
@@ -19,14 +20,21 @@ const DELETED: &str = " (deleted)";
 
 pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
     let Some(holder) = inputs.agent() else {
-        return not_running(inputs).into();
+        return not_running(inputs).await.into();
     };
     let Some(process) = holder.process else {
         return CheckResult::Passed("runs".into()).into();
     };
     let folder = Path::new("/proc").join(process.to_string());
-    let version = match inputs.agent_status().await {
+    let version = match inputs.agent_answer().await {
         Ok(status) => status.version.clone(),
+        Err(ClientError::Failed(_, why)) => {
+            return CheckResult::bad(
+                format!("the agent does not answer: process {process} runs, but {why}"),
+                "restart it: systemctl restart edge-agent; containers continue to run",
+            )
+            .into();
+        }
         Err(_) => "unknown".to_owned(),
     };
     let mut parts = vec![CheckResult::Passed(format!("runs as process {process}"))];
@@ -35,25 +43,26 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
     Finding::combine(parts, CheckResult::NotApplicable(String::new()))
 }
 
-fn not_running(inputs: &Inputs<'_>) -> CheckResult {
+async fn not_running(inputs: &Inputs<'_>) -> CheckResult {
     let database = app::database(inputs.config);
     let what = format!(
         "the agent is not running: no process uses {}",
         database.display()
     );
-    if inputs.paths.is_system_wide() && systemd::is_running() {
-        return CheckResult::bad(
-            what,
-            format!(
-                "start it: systemctl start {unit}; if it stops again, journalctl -u {unit} -n 50 shows the error",
-                unit = systemd::UNIT_NAME
-            ),
-        );
-    }
-    let as_root = match nix::unistd::geteuid().is_root() {
+    let is_root = nix::unistd::geteuid().is_root();
+    let as_root = match is_root {
         true => "",
         false => "; if it runs, run this command as root",
     };
+    if inputs.paths.is_system_wide() && systemd::is_running() {
+        let unit = systemd::UNIT_NAME;
+        // other users cannot see whether the agent runs
+        if is_root && let Some(failed) = FailedService::find(unit).await {
+            let (what, cure) = failed.texts("the agent", unit);
+            return CheckResult::bad(what, cure);
+        }
+        return CheckResult::bad(what, format!("start it: systemctl start {unit}{as_root}"));
+    }
     let cure = format!(
         "start it: edge-agent --config {}{as_root}",
         shell_word(inputs.path)

@@ -27,7 +27,7 @@ fn judge(status: &StatusReport) -> CheckResult {
     let what = match status.queued_messages {
         0 => what,
         queued => format!(
-            "{what}; {} wait for the cloud",
+            "{what}; {} queued for the cloud",
             wire::text::count(queued, "message")
         ),
     };
@@ -92,7 +92,7 @@ mod tests {
             status.queued_messages = 7;
             let found = judge(&status);
             let (what, _) = found.texts();
-            assert!(connected || what.contains("7 messages wait"), "{what}");
+            assert!(connected || what.contains("7 messages queued"), "{what}");
             let grade = match found {
                 CheckResult::Passed(_) => "ok",
                 CheckResult::Remark(_) => "remark",

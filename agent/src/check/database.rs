@@ -10,6 +10,7 @@ use objectstore::{Health, Inspection, RESERVE_SUFFIX};
 use wire::text::{count, with_causes};
 
 use super::{
+    disk_speed::write_cure,
     inputs::Inputs,
     report::{CheckResult, Finding},
 };
@@ -135,7 +136,7 @@ fn judge_write(path: &Path, opened: io::Result<()>) -> CheckResult {
         Ok(()) => CheckResult::Passed("writable".to_owned()),
         Err(error) => CheckResult::bad(
             format!("cannot write {}: {error}", path.display()),
-            "run this command as root; check owner, mode and mount of the file",
+            write_cure(&error),
         ),
     }
 }

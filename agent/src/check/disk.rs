@@ -9,7 +9,10 @@ use std::{
 use edged::disk_space;
 use nix::{
     errno::Errno,
-    sys::statvfs::{FsFlags, statvfs},
+    sys::{
+        stat::{major, minor},
+        statvfs::{FsFlags, statvfs},
+    },
 };
 
 use super::{
@@ -94,7 +97,33 @@ fn measure(path: &Path) -> nix::Result<FileSystem> {
         free_bytes: number(bytes.available),
         inodes: number(inodes.capacity),
         free_inodes: number(inodes.available),
-        is_read_only: flags.contains(FsFlags::ST_RDONLY),
+        is_read_only: flags.contains(FsFlags::ST_RDONLY) || is_stopped(path),
+    })
+}
+
+/// Reports whether the kernel has stopped writing to a file system after an error although its mount is writable: the options of
+/// the file system itself show that.
+fn is_stopped(path: &Path) -> bool {
+    /// The most bytes of the table of mounts.
+    const MAX_BYTES: u64 = 4 << 20;
+    let Ok(device) = fs::metadata(path).map(|file| file.dev()) else {
+        return false;
+    };
+    let table = limits::read_regular_text(Path::new("/proc/self/mountinfo"), MAX_BYTES);
+    table.is_ok_and(|table| has_stopped(&table, &format!("{}:{}", major(device), minor(device))))
+}
+
+/// Searches a table of mounts (proc_pid_mountinfo(5)) for the file system on this device.
+fn has_stopped(table: &str, device: &str) -> bool {
+    table.lines().any(|line| {
+        let Some((mount, file_system)) = line.split_once(" - ") else {
+            return false;
+        };
+        let options = file_system.split_whitespace().nth(2).unwrap_or_default();
+        mount.split_whitespace().nth(2) == Some(device)
+            && options
+                .split(',')
+                .any(|option| matches!(option, "ro" | "emergency_ro" | "shutdown"))
     })
 }
 
@@ -205,6 +234,21 @@ mod tests {
             };
             assert!(text.starts_with(expected), "{found:?}: {result:?}");
             assert!(result.texts().0.contains("(/x)"), "{result:?}");
+        }
+    }
+
+    #[test]
+    fn file_system_that_the_kernel_has_stopped_is_read_only() {
+        for (options, device, expected) in [
+            ("rw,errors=remount-ro", "7:1", false),
+            ("ro", "7:1", true),
+            ("rw,emergency_ro,errors=remount-ro", "7:1", true),
+            ("rw,emergency_ro", "7:2", false),
+        ] {
+            let table = format!(
+                "29 1 7:1 / /var/lib/kubeedge rw,relatime shared:1 - ext4 /dev/loop1 {options}\n"
+            );
+            assert_eq!(has_stopped(&table, device), expected, "{options}");
         }
     }
 

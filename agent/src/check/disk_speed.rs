@@ -32,7 +32,7 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
         Ok(Ok(Ok(took))) => judge(&folder, took),
         Ok(Ok(Err(error))) => CheckResult::bad(
             format!("cannot write to {}: {error}", folder.display()),
-            "run this command as root; if it already does, check the file system with `dmesg` and `mount`",
+            write_cure(&error),
         ),
         Ok(Err(_)) | Err(_) => CheckResult::bad(
             format!(
@@ -42,6 +42,20 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
             ),
             "check the disk: `dmesg` shows its errors",
         ),
+    }
+}
+
+/// Returns the cure of a failed write.
+pub(super) fn write_cure(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "run this command as root; as root, check owner, mode and mount options of the folder"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "mount the file system for writing (mount -o remount,rw); `dmesg` shows whether the kernel made it read-only after an error"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free disk space",
+        _ => "check the disk: `dmesg` shows its errors",
     }
 }
 
@@ -92,6 +106,15 @@ mod tests {
         median_write(directory.path()).unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         assert!(median_write(&directory.path().join("missing")).is_err());
+        for (code, part) in [
+            (13, "as root"),
+            (30, "remount"),
+            (28, "space"),
+            (5, "dmesg"),
+        ] {
+            let cure = write_cure(&io::Error::from_raw_os_error(code));
+            assert!(cure.contains(part), "{code}: {cure}");
+        }
         for (millis, is_good) in [(3, true), (100, true), (101, false)] {
             let found = judge(Path::new("/x"), Duration::from_millis(millis));
             assert_eq!(

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use tokio::time::timeout;
 
 use super::{
-    cloud::any_of,
+    cloud::{any_of, is_address_unreachable, other_address_cure},
     cloud_answer::{SERVER_TIMEOUT, read_ca},
     inputs::Inputs,
     report::{CheckResult, Finding},
@@ -15,6 +15,7 @@ use crate::{
     app,
     config::{HostPort, Transport},
     edgehub::{self, HubCheckError},
+    tls::name_cure,
 };
 
 pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
@@ -71,6 +72,13 @@ pub(crate) async fn server(
                         certificate (`cloudsim faults restore` if it was started with a fault)";
             return CheckResult::bad(error.to_string(), cure);
         }
+        Ok(Err(error @ HubCheckError::OtherName { .. })) => {
+            let cure = match is_joining {
+                true => "use one of these names in --cloud, or add this name to the cloud (cloudsim up --name)".to_owned(),
+                false => name_cure(&server.host),
+            };
+            return CheckResult::bad(error.to_string(), cure);
+        }
         Ok(Err(error @ (HubCheckError::OtherService(..) | HubCheckError::OtherServer(..)))) => {
             let cure = match is_joining {
                 true => {
@@ -111,6 +119,7 @@ pub(crate) async fn server(
             "nothing listens at TCP port {port}: check that the cloud runs and listens for other machines (cloudsim up --address \
              0.0.0.0); if CloudHub has another port (--ws-port), {other}"
         ),
+        kind if !is_joining && is_address_unreachable(kind) => other_address_cure(),
         _ => format!(
             "open TCP port {port} of the cloud in firewalls; if CloudHub has another port (cloudsim up --ws-port), {other}"
         ),

@@ -122,14 +122,23 @@ impl<'a> Inputs<'a> {
             .await
     }
 
-    /// Returns the state of the running agent, which is asked once; otherwise the result of a check that needs it.
-    pub(crate) async fn agent_status(&self) -> Result<&StatusReport, CheckResult> {
+    /// Returns the state of the running agent, which is asked once.
+    pub(crate) async fn agent_answer(&self) -> Result<&StatusReport, &ClientError> {
         let socket = &self.config.status.socket;
         let asked = self.status.get_or_init(|| request_status(socket)).await;
-        asked.as_ref().map_err(|error| {
-            let cure =
-                "restart the agent (systemctl restart edge-agent), and run this command as root";
-            CheckResult::warning(format!("cannot ask the agent: {error}"), cure)
+        asked.as_ref()
+    }
+
+    /// Returns the state of the running agent; otherwise the result of a check that needs it.
+    pub(crate) async fn agent_status(&self) -> Result<&StatusReport, CheckResult> {
+        self.agent_answer().await.map_err(|error| {
+            let cure = match error {
+                ClientError::Permission(_) => {
+                    "run this command as root, or as a member of the group status.group of edgecore.yaml"
+                }
+                _ => "restart the agent: systemctl restart edge-agent",
+            };
+            CheckResult::warning(format!("cannot ask the agent: {}", error.what()), cure)
         })
     }
 }

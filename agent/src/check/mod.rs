@@ -47,6 +47,7 @@ mod report;
 mod root;
 mod run;
 mod runtime;
+mod service;
 mod streams;
 mod token;
 
@@ -171,7 +172,6 @@ async fn check_machine(
             true => write!(out, "{}", color(&printed))?,
             false => write!(out, "{printed}")?,
         }
-        writeln!(out, "{}", document.counts)?;
     }
     out.flush()?;
     Ok(document.counts)
@@ -225,7 +225,8 @@ async fn check_all(
         checks: report.lines(),
         counts: report.counts(),
     };
-    (report.text(columns), document)
+    let text = format!("{}{}\n", report.text(columns), report.printed_counts());
+    (text, document)
 }
 
 /// The configuration of a node, or the default one.

@@ -3,7 +3,10 @@
 use std::{io::ErrorKind, time::Duration};
 
 use futures::future::join_all;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    net::TcpStream,
+    time::{sleep, timeout},
+};
 
 use super::report::CheckResult;
 use crate::status::PodState;
@@ -12,6 +15,9 @@ use crate::status::PodState;
 const MAX_PODS: usize = 5;
 /// How long a pod on this machine may take to accept or refuse a connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often a pod is tried, and the time between.
+const ATTEMPTS: usize = 3;
+const PAUSE: Duration = Duration::from_millis(500);
 /// The port of a pod that declares none: a refusal answers the question as well.
 const ANY_PORT: u16 = 9;
 
@@ -40,8 +46,21 @@ pub(super) async fn judge(pods: &[PodState]) -> Option<CheckResult> {
     }
 }
 
-/// Tries to connect. A refusal is an answer of the pod, too.
+/// Tries to connect, and again after a failure: a pod that has just started may not answer yet.
 async fn answer(pod: &PodState) -> Result<(), String> {
+    let mut answer = connect(pod).await;
+    for _ in 1..ATTEMPTS {
+        if answer.is_ok() {
+            break;
+        }
+        sleep(PAUSE).await;
+        answer = connect(pod).await;
+    }
+    answer
+}
+
+/// Tries to connect once. A refusal is an answer of the pod, too.
+async fn connect(pod: &PodState) -> Result<(), String> {
     let port = pod.port.unwrap_or(ANY_PORT);
     let connecting = TcpStream::connect((pod.ip.as_str(), port));
     match timeout(ANSWER_TIMEOUT, connecting).await {

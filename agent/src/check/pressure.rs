@@ -19,8 +19,12 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> CheckResult {
         });
     };
     let what: Vec<String> = low.iter().map(ToString::to_string).collect();
+    let when = match inputs.is_node() {
+        true => "",
+        false => " after joining",
+    };
     let cure = format!(
-        "{}, or lower evictionHard {} in {} after joining; new pods stay Pending until then",
+        "{}, or lower evictionHard {} in {}{when}; new pods stay Pending until then",
         first.cure(),
         first.signal(),
         inputs.path.display()

@@ -1,6 +1,6 @@
 //! Check `processes`: programs with the same task.
 
-use std::path::Path;
+use std::{os::unix::ffi::OsStrExt, path::Path};
 
 use super::{inputs::Inputs, report::CheckResult};
 use crate::environment;
@@ -23,7 +23,7 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> CheckResult {
     let mut found = environment::processes(proc, &names);
     if inputs.is_node() {
         found.retain(|(name, process)| {
-            Some(*process) != own && (name != "edge-agent" || is_agent(proc, *process))
+            Some(*process) != own && (name != "edge-agent" || is_agent(proc, *process, inputs.path))
         });
     }
     if found.is_empty() {
@@ -72,8 +72,9 @@ fn nothing_found(names: &[&str]) -> CheckResult {
     }
 }
 
-/// Reports whether this edge-agent runs a node: commands have another first argument than an option.
-fn is_agent(proc: &Path, process: u32) -> bool {
+/// Reports whether this edge-agent runs another node than that of this configuration. Commands have another first argument than an
+/// option. Without root, the holder of the database is unknown, and the configuration tells which agent is this node's.
+fn is_agent(proc: &Path, process: u32, config: &Path) -> bool {
     /// The most bytes of a command line that are read.
     const MAX_BYTES: u64 = 64 * 1024;
     let file = proc.join(process.to_string()).join("cmdline");
@@ -81,6 +82,13 @@ fn is_agent(proc: &Path, process: u32) -> bool {
         return true;
     };
     let mut arguments = line.split(|byte| *byte == 0).skip(1);
+    let is_config = |argument: &[u8]| {
+        let path = argument.strip_prefix(b"--config=").unwrap_or(argument);
+        path == config.as_os_str().as_bytes()
+    };
+    if arguments.clone().any(is_config) {
+        return false;
+    }
     arguments
         .next()
         .is_none_or(|first| first.is_empty() || first.starts_with(b"-") || first == b"join")

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     config::{Config, Transport},
     edgehub::Proxy,
+    systemd,
 };
 
 /// The variables that the agent reads.
@@ -92,8 +93,11 @@ fn judge(config: &Config, own: &Environment, agent: Option<&Environment>) -> Fin
         if !differing.is_empty() {
             parts.push(CheckResult::warning(
                 format!("{} of the agent differs from this shell's", differing.join(", ")),
-                "the checks use the variables of this shell; set those of the agent with `systemctl edit edge-agent`, as \
-                 [Service] and Environment=HTTPS_PROXY=…, and restart it",
+                format!(
+                    "the checks use the variables of this shell; set those of the service in {}, as HTTPS_PROXY=…, and restart it: \
+                     systemctl restart edge-agent",
+                    systemd::environment_file().display()
+                ),
             ));
         }
     }

@@ -223,8 +223,17 @@ impl<'a> Report<'a> {
             .count()
     }
 
-    /// Counts the results.
+    /// Counts the checks by their results.
     pub(crate) fn counts(&self) -> Counts {
+        self.count_with(|_| 1)
+    }
+
+    /// Counts the results that [`Self::text`] prints: a check may have several.
+    pub(crate) fn printed_counts(&self) -> Counts {
+        self.count_with(|finding| finding.results().len())
+    }
+
+    fn count_with(&self, number: impl Fn(&Finding) -> usize) -> Counts {
         let mut counts = Counts::default();
         for (_, finding) in &self.found {
             *match finding.result {
@@ -233,7 +242,7 @@ impl<'a> Report<'a> {
                 CheckResult::Warning { .. } => &mut counts.warning,
                 CheckResult::Failed { .. } => &mut counts.error,
                 CheckResult::Skipped(_) | CheckResult::NotApplicable(_) => &mut counts.skipped,
-            } += 1;
+            } += number(finding);
         }
         counts
     }
@@ -467,6 +476,8 @@ mod tests {
             "→ y",
         ];
         assert_eq!(printed, expected);
+        let counts = (report.counts().error, report.printed_counts().error);
+        assert_eq!(counts, (1, 3), "checks and printed results");
     }
 
     #[test]

@@ -94,7 +94,7 @@ async fn run_one(check: CheckName, inputs: &Inputs<'_>) -> Finding {
         CheckName::Files => files::check(inputs),
         CheckName::Processes => processes::check(inputs).into(),
         CheckName::Agent => agent::check(inputs).await,
-        CheckName::Runtime => runtime::check(inputs).into(),
+        CheckName::Runtime => runtime::check(inputs).await.into(),
         CheckName::Cgroups => cgroups::check(inputs).into(),
         CheckName::Kernel => kernel::check(inputs),
         CheckName::Cni => cni::check(inputs).await,

@@ -2,13 +2,41 @@
 
 use edged::{RuntimeInfo, RuntimeInfoError};
 
-use super::{inputs::Inputs, machine::Machine, report::CheckResult};
-use crate::app;
+use super::{inputs::Inputs, machine::Machine, report::CheckResult, service::FailedService};
+use crate::{app, systemd};
 
 /// The most pods that are named if there are too many.
 const MAX_NAMED: usize = 5;
 
-pub(crate) fn check(inputs: &Inputs<'_>) -> CheckResult {
+/// The service of containerd.
+const CONTAINERD: &str = "containerd.service";
+/// How the error of a runtime begins that accepts connections and does not respond.
+const SILENT: &str = "no answer within";
+
+pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
+    let found = judge(inputs);
+    let Some((endpoint, Err(RuntimeInfoError::NoAnswer(error)))) = inputs.machine.runtimes.first()
+    else {
+        return found;
+    };
+    let is_failure = matches!(found, CheckResult::Failed { .. }) && !error.starts_with(SILENT);
+    if !is_failure
+        || !endpoint.contains("containerd")
+        || !inputs.paths.is_system_wide()
+        || !systemd::is_running()
+    {
+        return found;
+    }
+    match FailedService::find(CONTAINERD).await {
+        Some(failed) => {
+            let (what, cure) = failed.texts("containerd", CONTAINERD);
+            CheckResult::bad(what, cure)
+        }
+        None => found,
+    }
+}
+
+pub(super) fn judge(inputs: &Inputs<'_>) -> CheckResult {
     let machine = inputs.machine;
     if !inputs.is_runtime_named() && !inputs.paths.is_system_wide() {
         return CheckResult::bad(
@@ -54,9 +82,18 @@ fn no_runtime_of_node(machine: &Machine) -> CheckResult {
     match machine.runtimes.first() {
         Some((endpoint, Err(RuntimeInfoError::NoAnswer(error)))) => CheckResult::bad(
             not_responding(endpoint, error),
-            format!("start it (systemctl start containerd), or correct {setting}"),
+            format!("{}, or correct {setting}", start_command(error)),
         ),
         _ => no_runtime(machine),
+    }
+}
+
+/// Returns the cure of a runtime without an answer.
+fn start_command(error: &str) -> &'static str {
+    match error.starts_with(SILENT) {
+        true => "restart it (systemctl restart containerd)",
+        false if error.contains("Permission denied") => "run this command as root",
+        false => "start it (systemctl start containerd)",
     }
 }
 
@@ -85,8 +122,8 @@ fn runtime_in_use(endpoint: &str, found: &RuntimeInfo) -> CheckResult {
             "the runtime at {endpoint} has pods of another agent or a kubelet, which this agent would stop: {}{more}",
             some.join(", ")
         ),
-        "name another runtime with --runtime-endpoint; if these pods are not needed, delete them (`crictl rmp --all --force`), or let \
-         the agent do it: --ignore-checks runtime",
+        "name another runtime with --runtime-endpoint; if these pods are not needed, let the agent delete them: \
+         --ignore-checks runtime",
     )
 }
 
@@ -103,7 +140,10 @@ fn no_runtime(machine: &Machine) -> CheckResult {
         ),
         Some((endpoint, Err(error))) => CheckResult::bad(
             not_responding(endpoint, &error.to_string()),
-            "start it (systemctl start containerd), or name another one with --runtime-endpoint",
+            format!(
+                "{}, or name another one with --runtime-endpoint",
+                start_command(&error.to_string())
+            ),
         ),
         // an answering runtime does not get here
         Some((endpoint, Ok(_))) => CheckResult::Passed(endpoint.clone()),

@@ -3,6 +3,7 @@
 use tokio::time::timeout;
 
 use super::{
+    cloud::{is_address_unreachable, other_address_cure},
     cloud_answer::{SERVER_TIMEOUT, read_ca},
     inputs::Inputs,
     machine::STREAM_PORT,
@@ -13,6 +14,7 @@ use crate::{
     cli::Join,
     config::HostPort,
     edgehub::{self, HubCheckError},
+    tls::name_cure,
 };
 
 pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
@@ -41,8 +43,14 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
         Ok(Ok(())) => CheckResult::Passed(format!("the stream server answers at {server}")),
         Ok(Err(HubCheckError::Unreachable(_, error))) => CheckResult::bad(
             format!("cannot reach the stream server at {server}: {error}"),
-            cure,
+            match is_address_unreachable(error.kind()) {
+                true => other_address_cure(),
+                false => cure,
+            },
         ),
+        Ok(Err(error @ HubCheckError::OtherName { .. })) => {
+            CheckResult::bad(error.to_string(), name_cure(&server.host))
+        }
         Ok(Err(error)) => CheckResult::bad(
             error.to_string(),
             "correct what the checks clock and hub report; until then, logs, exec and port-forward do not work",

@@ -187,7 +187,9 @@ fn a_runtime_must_answer_and_be_the_only_one() {
     let no_cri = RuntimeInfoError::Unimplemented("unknown service".into());
     assert!(cure(of(vec![("unix:///a", Err(no_cri))])).contains("disabled_plugins"));
     let silent = RuntimeInfoError::NoAnswer("refused".into());
-    assert!(cure(of(vec![("unix:///a", Err(silent))])).contains("start it"));
+    assert!(cure(of(vec![("unix:///a", Err(silent))])).starts_with("start it"));
+    let hung = RuntimeInfoError::NoAnswer("no answer within 10 s".into());
+    assert!(cure(of(vec![("unix:///a", Err(hung))])).starts_with("restart it"));
     let two = vec![
         ("unix:///a", Ok(runtime_info("x", None))),
         ("unix:///b", Ok(runtime_info("y", None))),
@@ -248,7 +250,7 @@ fn runtime_check(
         ..machine(None, Broker::Accepts)
     };
     let (config, path) = (config(&join, &machine), join.paths.config());
-    runtime::check(&inputs_of(&join, &path, &config, &machine, &host))
+    runtime::judge(&inputs_of(&join, &path, &config, &machine, &host))
 }
 
 fn cure(verdict: CheckResult) -> String {

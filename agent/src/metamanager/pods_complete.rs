@@ -64,7 +64,7 @@ impl CompletenessTracker {
         let mark = Key::new(Resource::new(GROUP, "stores"), "", "whole");
         if self.desired.get(&mark).await?.is_none() {
             info!(
-                "new database; unknown pods continue to run until the cloud has sent this node's pods"
+                "pods of this node not complete yet; unknown pods continue to run until the cloud has sent all"
             );
             if !self.wait_until_complete().await? {
                 return Ok(());

@@ -31,7 +31,7 @@ const MAX_REFUSAL_BYTES: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     /// No agent listens.
-    #[error("no agent answers at {0}: the agent does not run; `edge-agent check` finds out why")]
+    #[error("no agent answers at {0}: the agent does not run; `edge-agent check` shows the cause")]
     NotRunning(PathBuf),
     /// This user may not connect.
     #[error(
@@ -39,8 +39,19 @@ pub(crate) enum ClientError {
     )]
     Permission(PathBuf),
     /// The connection failed.
-    #[error("the agent at {0} does not answer: {1}; `edge-agent check` finds out why")]
+    #[error("the agent at {0} does not answer: {1}; `edge-agent check` shows the cause")]
     Failed(PathBuf, String),
+}
+
+impl ClientError {
+    /// Returns what is wrong, without a cure.
+    pub(crate) fn what(&self) -> String {
+        match self {
+            Self::NotRunning(socket) => format!("nothing answers at {}", socket.display()),
+            Self::Permission(socket) => format!("no permission for {}", socket.display()),
+            Self::Failed(socket, why) => format!("no answer at {}: {why}", socket.display()),
+        }
+    }
 }
 
 /// Requests the state.

@@ -137,6 +137,15 @@ mod tests {
                 true,
                 "web: back-off 10s",
             ),
+            (
+                json!({"phase": "Running", "containerStatuses": [
+                    {"name": "web", "ready": false, "restartCount": 1, "image": "x", "imageID": "",
+                     "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+                     "lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}]}),
+                "CrashLoopBackOff",
+                true,
+                "web: back-off 10s; last run: OOMKilled",
+            ),
             (json!({"phase": "Pending"}), "Pending", true, ""),
             (json!({"phase": "Succeeded"}), "Succeeded", false, ""),
             (

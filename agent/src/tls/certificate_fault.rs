@@ -1,15 +1,17 @@
-//! Recognizes, in the error of a connection, that a certificate has expired or is not valid yet: the server's, or this node's own.
+//! Recognizes, in the error of a connection, that a certificate has expired or is not valid yet: the server's, or this node's own;
+//! and that the server's certificate is for other names.
 
 use std::{error::Error, io};
 
 use quinn::{ConnectionError, TransportErrorCode};
 use rustls::{AlertDescription, CertificateError};
+use wire::text::printable;
 
 /// The TLS alert `certificate_expired` (RFC 8446, section 6.2).
 const CERTIFICATE_EXPIRED: u8 = 45;
 
-/// A certificate that is not valid at this time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// A certificate that is not valid at this time or for this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateFault {
     /// By this machine's clock, the server's certificate has expired.
     #[error(
@@ -25,6 +27,36 @@ pub enum CertificateFault {
          with a new token, or have cloudsim renew expired certificates (--renewal-grace)"
     )]
     NodeExpired,
+    /// The server's certificate is for other names than the configured one.
+    #[error("its certificate is for {names}, not for {name}; {}", name_cure(name))]
+    WrongName {
+        /// The configured name.
+        name: String,
+        /// The names in the certificate.
+        names: String,
+    },
+}
+
+/// Returns the cure of a certificate without this name.
+pub(crate) fn name_cure(name: &str) -> String {
+    format!(
+        "use one of the certificate's names in edgecore.yaml, or add {name} to the cloud's certificate (cloudsim up --name {name}; \
+         CloudCore: advertiseAddress)"
+    )
+}
+
+/// Returns the names of a certificate as people write them; rustls has them as `DnsName("a")` and `IpAddress(10.0.0.1)`.
+fn plain_names(names: &[String]) -> String {
+    let plain = |name: &String| {
+        let inner = name
+            .split_once('(')
+            .map_or(name.as_str(), |(_, inner)| inner);
+        printable(inner.trim_end_matches(')').trim_matches('"'))
+    };
+    match names {
+        [] => "no name at all".to_owned(),
+        names => names.iter().map(plain).collect::<Vec<_>>().join(", "),
+    }
 }
 
 impl CertificateFault {
@@ -74,6 +106,13 @@ impl CertificateFault {
             rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => {
                 Some(Self::NodeExpired)
             }
+            rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext {
+                expected,
+                presented,
+            }) => Some(Self::WrongName {
+                name: expected.to_str().into_owned(),
+                names: plain_names(presented),
+            }),
             _ => None,
         }
     }
@@ -113,6 +152,17 @@ mod tests {
             (
                 rustls::Error::AlertReceived(AlertDescription::CertificateExpired),
                 Some(CertificateFault::NodeExpired),
+            ),
+            (
+                CertificateError::NotValidForNameContext {
+                    expected: "10.0.0.1".try_into().unwrap(),
+                    presented: vec!["DnsName(\"cloud\")".into(), "IpAddress(10.0.0.2)".into()],
+                }
+                .into(),
+                Some(CertificateFault::WrongName {
+                    name: "10.0.0.1".into(),
+                    names: "cloud, 10.0.0.2".into(),
+                }),
             ),
             (CertificateError::UnknownIssuer.into(), None),
             (

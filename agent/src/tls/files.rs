@@ -28,12 +28,12 @@ pub(crate) enum TlsError {
         source: io::Error,
     },
     /// A file has not the expected PEM content.
-    #[error("{} is not a PEM file of the expected type", path.display())]
+    #[error("{} is not a PEM file of the expected type: {}", path.display(), pem_fault(fault))]
     Pem {
         /// The path of the file.
         path: PathBuf,
-        /// The error of the parser.
-        source: pem::Error,
+        /// The error of the parser, whose own text shows bytes.
+        fault: pem::Error,
     },
     /// Certificate and key do not match.
     #[error("{} cannot be used; certificate and key must belong together, and the CA file must contain a CA certificate", path.display())]
@@ -46,9 +46,24 @@ pub(crate) enum TlsError {
 }
 
 impl TlsError {
+    /// Reports whether this user may not read a file.
+    pub(crate) fn is_permission_denied(&self) -> bool {
+        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     /// Reports whether a file is missing, as before the node has joined.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// Describes what is wrong in a PEM file.
+pub(crate) fn pem_fault(fault: &pem::Error) -> String {
+    match fault {
+        pem::Error::MissingSectionEnd { .. } => "it is truncated: it has no END line".to_owned(),
+        pem::Error::IllegalSectionStart { .. } => "a BEGIN line is malformed".to_owned(),
+        pem::Error::NoItemsFound => "it has no certificate or key".to_owned(),
+        other => other.to_string(),
     }
 }
 
@@ -77,9 +92,9 @@ pub(crate) fn read_all(files: &TlsFiles) -> Result<Read, TlsError> {
     }
     let chain = certificates(&files.cert)?;
     let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?);
-    let key = key.map_err(|source| TlsError::Pem {
+    let key = key.map_err(|fault| TlsError::Pem {
         path: files.key.clone(),
-        source,
+        fault,
     })?;
     Ok(Read { roots, chain, key })
 }
@@ -104,9 +119,9 @@ pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsEr
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let failed = |source| TlsError::Pem {
+    let failed = |fault| TlsError::Pem {
         path: path.to_owned(),
-        source,
+        fault,
     };
     let text = read(path)?;
     let all = CertificateDer::pem_slice_iter(&text)

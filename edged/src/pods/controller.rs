@@ -69,7 +69,8 @@ pub(crate) async fn run(context: Arc<Context>, inputs: Inputs) {
             // The pod is gone already; the trigger was older.
             Err(controller::Error::ObjectNotFound(_)) => {}
             Err(controller::Error::ReconcilerFailed(error, pod)) => {
-                tracing::warn!(pod = %pod, error = &error as &dyn std::error::Error, "failed to sync pod");
+                let namespace = pod.namespace.unwrap_or_default();
+                tracing::warn!(namespace, pod = pod.name, error = &error as &dyn std::error::Error, "failed to sync pod");
             }
             Err(controller::Error::QueueError(error)) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "watch of pods interrupted");

@@ -28,8 +28,8 @@ use crate::{
 /// A certificate that expires sooner is reported. The agent renews certificates long before.
 const WARN_BEFORE: Duration = Duration::from_hours(7 * 24);
 /// The cure of a certificate that cannot be used.
-const REJOIN: &str = "run `edge-agent reset` and join again with a new token; with cloudsim, `edge-agent join --rejoin` keeps the \
-                      node's name";
+const REJOIN: &str = "run `edge-agent reset`, then `edge-agent join --cloud HOST --token TOKEN` with a new token; add --rejoin if the \
+                      cloud still has the Node";
 
 pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
     let config = inputs.config;
@@ -71,14 +71,15 @@ fn unreadable(config: &Config, error: &TlsError) -> CheckResult {
             Some(_) => CheckResult::Remark(token::NO_CERTIFICATE.into()),
             None => CheckResult::bad(
                 format!("{}, and there is no join token", with_causes(error)),
-                "join with `edge-agent join --cloud HOST --token TOKEN`",
+                format!("restore the file, or {REJOIN}"),
             ),
         };
     }
-    CheckResult::bad(
-        with_causes(error),
-        "run this command as root; restore the file, or reset and join again",
-    )
+    let cure = match error.is_permission_denied() {
+        true => "run this command as root".to_owned(),
+        false => format!("restore the file, or {REJOIN}"),
+    };
+    CheckResult::bad(with_causes(error), cure)
 }
 
 fn validity(path: &Path, certificate: &[u8], now: SystemTime, what: &str) -> CheckResult {

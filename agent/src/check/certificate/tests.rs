@@ -35,7 +35,7 @@ fn each_fault_of_a_certificate_is_named_with_its_remedy() {
     let (ca, other) = (Ca::generate(now).unwrap(), Ca::generate(now).unwrap());
     type Break = fn(&Config, &Ca);
     let nothing: Break = |_, _| {};
-    let faults: [(&str, i64, Break, &str); 8] = [
+    let faults: [(&str, i64, Break, &str); 9] = [
         ("edge-1", 0, nothing, "ok"),
         ("edge-1", 24, nothing, "warning: expires on"),
         ("edge-1", 31, nothing, "error: expired on"),
@@ -63,6 +63,15 @@ fn each_fault_of_a_certificate_is_named_with_its_remedy() {
             0,
             |config, _| fs::write(&config.edge_hub.tls.cert, "damaged").unwrap(),
             "error: is not a PEM file",
+        ),
+        (
+            "edge-1",
+            0,
+            |config, _| {
+                let ca = fs::read_to_string(&config.edge_hub.tls.ca).unwrap();
+                fs::write(&config.edge_hub.tls.ca, &ca[..ca.len() / 2]).unwrap();
+            },
+            "error: it is truncated",
         ),
     ];
     for (node, after, fault, expected) in faults {

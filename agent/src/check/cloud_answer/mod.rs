@@ -14,6 +14,7 @@ use crate::{
     app,
     config::{Config, HostPort},
     edgehub::{self, EnrollError, ServerAnswer},
+    tls::files::pem_fault,
 };
 
 /// How long a server of the cloud may take; a longer silence means that packets are dropped.
@@ -69,10 +70,10 @@ fn describe(error: &EnrollError) -> String {
 pub(crate) fn read_ca(path: &Path) -> Result<Vec<u8>, String> {
     /// The largest file that is read, bytes.
     const MAX_BYTES: u64 = 256 * 1024;
-    let failed =
-        |error: &dyn std::fmt::Display| format!("cannot read the CA {}: {error}", path.display());
-    let text = limits::read_regular_file(path, MAX_BYTES).map_err(|error| failed(&error))?;
-    let ca = CertificateDer::from_pem_slice(&text).map_err(|error| failed(&error))?;
+    let failed = |error: String| format!("cannot read the CA {}: {error}", path.display());
+    let text =
+        limits::read_regular_file(path, MAX_BYTES).map_err(|error| failed(error.to_string()))?;
+    let ca = CertificateDer::from_pem_slice(&text).map_err(|fault| failed(pem_fault(&fault)))?;
     Ok(ca.to_vec())
 }
 

@@ -7,12 +7,12 @@ use std::{
 };
 
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer, pem::PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer, pem, pem::PemObject};
 use tracing::warn;
 use wire::enroll::{Identity, identity_of, pem_certificate, pem_ec_private_key};
 
 use super::{Config, EnrollError};
-use crate::file::replace;
+use crate::{file::replace, tls::files::pem_fault};
 
 /// The largest PEM file that is read, bytes; a chain of certificates stays far below.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
@@ -112,10 +112,13 @@ pub(super) fn save(config: &Config, credentials: &Credentials) -> Result<(), Enr
     )
 }
 
-fn not_pem(path: &Path, error: &dyn std::fmt::Display) -> EnrollError {
+fn not_pem(path: &Path, fault: &pem::Error) -> EnrollError {
     EnrollError::File {
         path: path.to_owned(),
-        why: format!("not PEM ({error}); delete it to enrol again"),
+        why: format!(
+            "not a PEM file ({}); restore it, or run `edge-agent reset` and join again",
+            pem_fault(fault)
+        ),
     }
 }
 

@@ -32,8 +32,8 @@ use crate::{config::HostPort, tls::CertificateFault};
 pub enum EnrollError {
     /// There is no certificate, and no token to get one.
     #[error(
-        "this node has neither a certificate ({0}) nor a join token; join with `edge-agent join --cloud HOST --token TOKEN`, or set \
-         modules.edgeHub.token"
+        "this node has neither a certificate ({0}) nor a join token; run `edge-agent reset`, then `edge-agent join --cloud HOST \
+         --token TOKEN`, or set modules.edgeHub.token"
     )]
     NoToken(PathBuf),
     /// The token is malformed.

@@ -30,6 +30,14 @@ pub(crate) enum HubCheckError {
         "the certificate of the server at {0} has expired or is not valid yet, by the clock of this machine"
     )]
     WrongTime(HostPort),
+    /// The server's certificate is of this cloud and for other names.
+    #[error("the certificate of the server at {server} is for {names}, not for {}", server.host)]
+    OtherName {
+        /// The server.
+        server: HostPort,
+        /// The names in the certificate.
+        names: String,
+    },
     /// The server does not speak TLS, or belongs to another cloud.
     #[error("the server at {0} has no certificate of this cloud: {1}")]
     OtherServer(HostPort, #[source] io::Error),
@@ -104,6 +112,10 @@ async fn connect(
             Some(CertificateFault::ServerExpired | CertificateFault::ServerNotYetValid) => {
                 HubCheckError::WrongTime(server.clone())
             }
+            Some(CertificateFault::WrongName { names, .. }) => HubCheckError::OtherName {
+                server: server.clone(),
+                names,
+            },
             _ => HubCheckError::OtherServer(server.clone(), error),
         }),
     }

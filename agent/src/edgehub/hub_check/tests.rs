@@ -95,6 +95,15 @@ async fn a_server_without_client_certificates_is_no_cloud_hub() {
         matches!(stranger, HubCheckError::OtherServer(..)),
         "{stranger}"
     );
+    let named = HostPort {
+        host: "localhost".into(),
+        ..server(&ca, true).await
+    };
+    let named = ask(named).await.unwrap_err();
+    assert!(
+        matches!(&named, HubCheckError::OtherName { names, .. } if names == "127.0.0.1"),
+        "{named}"
+    );
     let nobody = HostPort {
         host: "127.0.0.1".into(),
         port: 1,
