@@ -9,15 +9,19 @@ mod line;
 mod reader;
 mod recorder;
 pub mod redact;
+mod redact_frame;
+mod window;
 
 pub use self::{
     file::Limits,
     line::{Body, Connection, End, Frame, Gap, Header, Line, Side, Transport, VERSION},
     reader::{Fault, ReadError, Reader},
     recorder::{
-        CLOSE, ConnectionRecorder, MALFORMED, Options, PING, PONG, Recorder, Recording, StartError,
+        ConnectionRecorder, MALFORMED, Options, PING, PONG, Recorder, Recording, StartError,
         headers, kind_of, kinds,
     },
+    redact_frame::CLOSE,
+    window::{Window, WindowReader},
 };
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use wire::Message;
+use wire::{Message, version};
 
 /// The version of the format that is written. A reader refuses later versions.
 pub const VERSION: u32 = 1;
@@ -48,6 +48,22 @@ pub struct Header {
     pub part: u32,
     /// Whether secrets were replaced.
     pub redacted: bool,
+}
+
+impl Header {
+    /// Returns the header of a new recording.
+    pub(crate) fn new(program: &str, side: Side, redacted: bool) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            program: program.to_owned(),
+            kubeedge: version::KUBEEDGE.to_owned(),
+            side,
+            started: jiff::Timestamp::now().to_string(),
+            part: 1,
+            redacted,
+        }
+    }
 }
 
 /// An end of a connection.

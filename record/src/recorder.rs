@@ -15,21 +15,19 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use tracing::warn;
-use wire::{Message, kind, tunnel, version};
+use wire::{Message, kind, tunnel};
 
 use crate::{
-    Body, Connection, End, Frame, Gap, Header, Limits, Line, Side, Transport, VERSION,
+    Body, Connection, End, Frame, Gap, Header, Limits, Line, Side, Transport, Window,
     file::Files,
-    line::FORMAT,
-    redact::{MASK, Redactor},
+    redact::Redactor,
+    redact_frame::{CLOSE, redact_frame, redact_headers},
 };
 
 /// The most lines that wait to be written.
 const MAX_QUEUED_LINES: usize = 4096;
 /// The most bytes of messages that wait to be written.
 const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
-/// A parameter of an exec's query: the program, and each of its arguments.
-const COMMAND: &str = "command=";
 /// Kinds of frames that the specification of messages does not name.
 const UNKNOWN: &str = "unknown";
 const REQUEST: &str = "request";
@@ -38,8 +36,6 @@ const RESPONSE: &str = "response";
 pub const PING: &str = "ping";
 /// The kind of a pong of WebSocket.
 pub const PONG: &str = "pong";
-/// The kind of a close frame of WebSocket.
-pub const CLOSE: &str = "close";
 /// The kind of bytes that are no message.
 pub const MALFORMED: &str = "malformed";
 /// How long lines wait for their block. After `kill -9`, the recording lacks this much.
@@ -71,14 +67,23 @@ pub struct StartError {
 
 /// Records connections; cheap to clone. The default records nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Recorder(Option<Arc<Shared>>);
+pub struct Recorder(Option<Arc<Sinks>>);
 
+/// Where lines go.
 #[derive(Debug)]
-struct Shared {
+struct Sinks {
+    file: Option<Arc<Queue>>,
+    window: Option<Window>,
+    connections: AtomicU64,
+    clock: Clock,
+}
+
+/// The lines that wait to be written to a file.
+#[derive(Debug)]
+struct Queue {
     lines: SyncSender<Command>,
     queued: AtomicUsize,
     lost: AtomicU64,
-    connections: AtomicU64,
     clock: Clock,
 }
 
@@ -91,7 +96,7 @@ enum Command {
 }
 
 /// The time as nanoseconds since 1970 that never goes back.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Clock {
     begun: Instant,
     unix: u64,
@@ -132,24 +137,15 @@ impl Recording {
             path: options.path.display().to_string(),
             source,
         };
-        let header = Header {
-            format: FORMAT.to_owned(),
-            version: VERSION,
-            program: options.program.clone(),
-            kubeedge: version::KUBEEDGE.to_owned(),
-            side: options.side,
-            started: jiff::Timestamp::now().to_string(),
-            part: 1,
-            redacted: options.redact,
-        };
+        let header = Header::new(&options.program, options.side, options.redact);
         let files = Files::create(&options.path, options.limits, header).map_err(failure)?;
         let (lines, queue) = sync_channel(MAX_QUEUED_LINES);
-        let shared = Arc::new(Shared {
+        let clock = Clock::new();
+        let shared = Arc::new(Queue {
             lines,
             queued: AtomicUsize::new(0),
             lost: AtomicU64::new(0),
-            connections: AtomicU64::new(0),
-            clock: Clock::new(),
+            clock,
         });
         let worker = Worker {
             files,
@@ -162,7 +158,12 @@ impl Recording {
             .spawn(move || worker.run(&queue))
             .map_err(failure)?;
         Ok(Self {
-            recorder: Recorder(Some(shared)),
+            recorder: Recorder(Some(Arc::new(Sinks {
+                file: Some(shared),
+                window: None,
+                connections: AtomicU64::new(0),
+                clock,
+            }))),
             thread,
         })
     }
@@ -174,8 +175,13 @@ impl Recording {
 
     /// Writes all lines and closes the file.
     pub fn finish(self) {
-        if let Some(shared) = &self.recorder.0 {
-            let _ = shared.lines.send(Command::Finish);
+        let file = self
+            .recorder
+            .0
+            .as_ref()
+            .and_then(|sinks| sinks.file.as_ref());
+        if let Some(file) = file {
+            let _ = file.lines.send(Command::Finish);
         }
         let _ = self.thread.join();
     }
@@ -187,7 +193,7 @@ struct Worker {
     /// `None` if secrets are recorded.
     redactor: Option<Redactor>,
     path: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<Queue>,
 }
 
 impl Worker {
@@ -211,7 +217,7 @@ impl Worker {
                 Ok(Command::Line(mut line, bytes)) => {
                     self.shared.queued.fetch_sub(bytes, Ordering::Relaxed);
                     if let (Some(redactor), Line::Frame(frame)) = (&self.redactor, &mut line) {
-                        redact(redactor, frame);
+                        redact_frame(redactor, frame);
                     }
                     self.files.push(&line)?;
                     flush_at = flush_at.or_else(|| Some(Instant::now() + FLUSH_INTERVAL));
@@ -240,29 +246,6 @@ impl Worker {
     }
 }
 
-/// Replaces secrets in a frame.
-fn redact(redactor: &Redactor, frame: &mut Frame) {
-    match &mut frame.body {
-        Body::Message(message) => redactor.message(message),
-        // what commands print and read cannot be judged
-        Body::Tunnel { kind, data, .. } if *kind == tunnel::Kind::Data.number() => *data = None,
-        Body::Tunnel { data, .. } => {
-            let masked = data.as_deref().and_then(mask_request);
-            if let Some(masked) = masked {
-                *data = Some(masked);
-            }
-        }
-        Body::Request { headers, .. } => redact_headers(headers),
-        Body::Response { .. } => {}
-        // the code of a close frame is no secret, the rest may be
-        Body::Raw(data) if frame.kind == CLOSE => {
-            let bytes = STANDARD.decode(&*data).unwrap_or_default();
-            *data = STANDARD.encode(&bytes[..bytes.len().min(2)]);
-        }
-        Body::Raw(data) => MASK.clone_into(data),
-    }
-}
-
 /// Returns the kinds that frames can have.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     let sessions = kind::UP.iter().map(|kind| kind.name);
@@ -283,26 +266,6 @@ pub fn kind_of(from: Side, message: &Message) -> &'static str {
     found.unwrap_or(UNKNOWN)
 }
 
-/// Replaces the arguments of a command and secret headers in the data of a connect frame. `None` if there are none.
-fn mask_request(data: &str) -> Option<String> {
-    let mut request = tunnel::Connect::decode(&STANDARD.decode(data).ok()?).ok()?;
-    let mut words = 0;
-    let query = request.url.raw_query.split('&').map(|pair| {
-        words += usize::from(pair.starts_with(COMMAND));
-        match words > 1 && pair.starts_with(COMMAND) {
-            true => format!("{COMMAND}{MASK}"),
-            false => pair.to_owned(),
-        }
-    });
-    request.url.raw_query = query.collect::<Vec<_>>().join("&");
-    for (name, values) in &mut request.header {
-        if is_secret_header(name) {
-            values.iter_mut().for_each(|value| MASK.clone_into(value));
-        }
-    }
-    Some(STANDARD.encode(serde_json::to_vec(&request).ok()?))
-}
-
 /// Returns the headers of a request or response, for [`Recorder::connect`] and [`ConnectionRecorder::request`].
 pub fn headers(headers: &http::HeaderMap) -> BTreeMap<String, String> {
     let mut all = BTreeMap::<String, String>::new();
@@ -315,21 +278,19 @@ pub fn headers(headers: &http::HeaderMap) -> BTreeMap<String, String> {
     all
 }
 
-fn redact_headers(headers: &mut BTreeMap<String, String>) {
-    for (name, value) in headers {
-        if is_secret_header(name) {
-            MASK.clone_into(value);
-        }
-    }
-}
-
-fn is_secret_header(name: &str) -> bool {
-    ["authorization", "cookie", "proxy-authorization"]
-        .iter()
-        .any(|secret| name.eq_ignore_ascii_case(secret))
-}
-
 impl Recorder {
+    /// Returns a recorder that also writes to a window. Call it before connections are recorded.
+    #[must_use]
+    pub fn with_window(&self, window: Window) -> Self {
+        let sinks = self.0.as_ref();
+        Self(Some(Arc::new(Sinks {
+            file: sinks.and_then(|sinks| sinks.file.clone()),
+            window: Some(window),
+            connections: AtomicU64::new(0),
+            clock: sinks.map_or_else(Clock::new, |sinks| sinks.clock),
+        })))
+    }
+
     /// Records a new connection.
     pub fn connect(
         &self,
@@ -362,7 +323,18 @@ impl Recorder {
     }
 }
 
-impl Shared {
+impl Sinks {
+    fn push(&self, line: Line, bytes: usize) {
+        if let Some(window) = &self.window {
+            window.push(&line);
+        }
+        if let Some(file) = &self.file {
+            file.push(line, bytes);
+        }
+    }
+}
+
+impl Queue {
     fn push(&self, line: Line, bytes: usize) {
         let is_frame = matches!(line, Line::Frame(_));
         if is_frame && self.queued.load(Ordering::Relaxed) + bytes > MAX_QUEUED_BYTES {
@@ -388,7 +360,7 @@ pub struct ConnectionRecorder(Option<Arc<Open>>);
 #[derive(Debug)]
 struct Open {
     id: u64,
-    shared: Arc<Shared>,
+    shared: Arc<Sinks>,
 }
 
 impl Drop for Open {
