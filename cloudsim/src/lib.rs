@@ -19,6 +19,7 @@ mod kinds;
 pub mod kubeconfig;
 mod listeners;
 pub mod mailbox;
+mod page;
 mod peers;
 pub mod pki;
 pub mod relay;

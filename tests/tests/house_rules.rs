@@ -35,7 +35,7 @@ const MAX_TEST_LINES: usize = 800;
 const MAX_COMMENT: usize = 140;
 
 /// The workspace's crates.
-const CRATES: [&str; 26] = [
+const CRATES: [&str; 27] = [
     "wire",
     "objectstore",
     "kubeapi",
@@ -48,6 +48,7 @@ const CRATES: [&str; 26] = [
     "record",
     "peer",
     "replay",
+    "ui",
     "unixsocket",
     "spdy",
     "componentbase",

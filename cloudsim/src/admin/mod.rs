@@ -4,6 +4,8 @@
 //! | request | what |
 //! |---|---|
 //! | `GET nodes` | the sessions of nodes |
+//! | `GET messages` | what the cloud and its nodes send to each other, as lines of a recording: those so far, then new ones |
+//! | `POST login` | creates a login link to the page for the caller |
 //! | `GET mesh` | the nodes at the relay, their paths to others, and the traffic between them |
 //! | `GET faults` | all injected faults |
 //! | `PUT faults/NODE`, `PUT faults/all` | conditions of a link, or of all that have none of their own |
@@ -16,15 +18,23 @@
 //! | `POST rules/NODE` | `{"to": PLACE, "body": TEXT}`: sends a message through the rule with that source; returns the result |
 //! | `POST hostile/NODE` | `{"shape": NAME}`: sends a message that no cloud should send |
 
+//!
+//! Members of `system:masters` may send all requests. Other users may send those that RBAC allows for these paths.
+
+mod access;
 mod request;
 
+use std::convert::Infallible;
+
 use bytes::Bytes;
+use futures::stream;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
-use kubeapi::{ApiService, Body, Identity, gather, serve::Handler};
+use kubeapi::{ApiService, Body, gather, serve::Handler};
 use serde_json::{Value, json};
 use tower::Service;
 use tracing::info;
@@ -33,12 +43,15 @@ use self::request::{AdminRequest, Command, Refusal, RuleMessage, parse_request};
 use crate::{
     controllers::rules::Rules,
     faults::{Certificate, Faults},
+    page::{Page, authority},
     pki::{JoinTokenError, JoinTokens, Name, Trust},
     sessions::Sessions,
 };
 
 /// The path prefix.
 pub const PREFIX: &str = "/cloudsim/v1/";
+/// The path with which any caller gets a login link.
+const LOGIN: &str = "/cloudsim/v1/login";
 /// The largest body, bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
@@ -51,6 +64,15 @@ pub(crate) struct Admin {
     tokens: JoinTokens,
     client: Client,
     rules: Rules,
+    /// The live page; `None` if it is off.
+    page: Option<Page>,
+}
+
+/// The answer to a request.
+enum Answer {
+    Value(Value),
+    /// Lines that follow each other without an end.
+    Lines(Body),
 }
 
 impl Admin {
@@ -72,25 +94,61 @@ impl Admin {
             tokens: tokens.clone(),
             client,
             rules,
+            page: None,
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Result<Value, Refusal> {
+    /// Adds the live page.
+    pub(crate) fn with_page(self, page: Option<Page>) -> Self {
+        Self { page, ..self }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
         let (parts, body) = request.into_parts();
-        admit(&parts)?;
+        let caller = access::caller(&self.client, &parts).await?;
+        // whoever may use the API may log in to the page as the same user
+        if parts.uri.path() != LOGIN {
+            access::admit(&self.client, &caller, &parts).await?;
+        }
         let body = gather(body, MAX_BODY_BYTES)
             .await
             .map_err(|unread| (unread.code(), unread.to_string()))?;
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
-        match parse_request(&parts.method, path, &body)? {
-            AdminRequest::Nodes => Ok(json!({"nodes": self.sessions.list()})),
-            AdminRequest::Mesh => Ok(json!(self.sessions.relays().state())),
-            AdminRequest::Faults => Ok(json!(self.faults.active())),
+        let value = match parse_request(&parts.method, path, &body)? {
+            AdminRequest::Nodes => json!({"nodes": self.sessions.list()}),
+            AdminRequest::Mesh => json!(self.sessions.relays().state()),
+            AdminRequest::Faults => json!(self.faults.active()),
+            AdminRequest::Messages => return Ok(Answer::Lines(self.messages()?)),
+            AdminRequest::Login => {
+                let link = self.page()?.login_link(caller);
+                let url = format!(
+                    "https://{}{}",
+                    authority(&parts).unwrap_or_default(),
+                    link.path
+                );
+                json!({"url": url, "seconds": link.lifetime.as_secs()})
+            }
             AdminRequest::Command(order) => {
                 info!(order = order.as_str(), "administrator request executed");
-                self.carry_out(order).await
+                self.carry_out(order).await?
             }
-        }
+        };
+        Ok(Answer::Value(value))
+    }
+
+    fn page(&self) -> Result<&Page, Refusal> {
+        let off = "the page is off; start the cloud with --ui";
+        (self.page.as_ref()).ok_or_else(|| (StatusCode::NOT_FOUND, off.to_owned()))
+    }
+
+    /// Returns the messages as a body that ends with the connection.
+    fn messages(&self) -> Result<Body, Refusal> {
+        let lines = stream::unfold(self.page()?.messages(), async |mut reader| {
+            let lines = reader.next().await?;
+            Some((Ok::<_, Infallible>(Frame::data(Bytes::from(lines))), reader))
+        });
+        let body = StreamBody::new(lines).map_err(|never| match never {});
+        Ok(body.boxed_unsync())
     }
 
     async fn carry_out(&self, order: Command) -> Result<Value, Refusal> {
@@ -189,34 +247,7 @@ impl Admin {
     }
 }
 
-/// Admits members of `system:masters` without impersonation.
-fn admit(parts: &http::request::Parts) -> Result<(), Refusal> {
-    if parts
-        .headers
-        .keys()
-        .any(|name| name.as_str().starts_with("impersonate-"))
-    {
-        let why =
-            "this API does not support impersonation: leave out --as and the headers Impersonate-*";
-        return Err((StatusCode::FORBIDDEN, why.to_owned()));
-    }
-    match parts.extensions.get::<Identity>() {
-        Some(caller) if caller.is_master() => Ok(()),
-        Some(caller) => {
-            let user = &caller.user;
-            Err((
-                StatusCode::FORBIDDEN,
-                format!("{user} is no administrator of this cloud (system:masters)"),
-            ))
-        }
-        None => {
-            let why = "show a client certificate of system:masters, as in the kubeconfig that cloudsim wrote";
-            Err((StatusCode::UNAUTHORIZED, why.to_owned()))
-        }
-    }
-}
-
-/// The Kubernetes API with the administrators' API beside it.
+/// The Kubernetes API with the administrators' API and the page beside it.
 #[derive(Clone)]
 pub(crate) struct ApiWithAdmin {
     pub(crate) api: ApiService,
@@ -225,12 +256,23 @@ pub(crate) struct ApiWithAdmin {
 
 impl Handler for ApiWithAdmin {
     async fn handle(mut self, request: Request<Incoming>) -> Response<Body> {
+        let mut request = request;
+        if let Some(page) = &self.admin.page {
+            let (mut parts, body) = request.into_parts();
+            let path = parts.uri.path();
+            if path.starts_with(ui::PREFIX) || path == ui::PREFIX.trim_end_matches('/') {
+                return page.answer(&parts);
+            }
+            page.authenticate(&mut parts);
+            request = Request::from_parts(parts, body);
+        }
         if !request.uri().path().starts_with(PREFIX) {
             let Ok(response) = self.api.call(request).await;
             return response;
         }
         match self.admin.answer(request).await {
-            Ok(value) => response(StatusCode::OK, &value),
+            Ok(Answer::Value(value)) => response(StatusCode::OK, &value),
+            Ok(Answer::Lines(body)) => with_type(body, "application/x-ndjson"),
             Err((code, why)) => response(code, &refusal(code, &why)),
         }
     }
@@ -249,11 +291,16 @@ fn response(code: StatusCode, value: &Value) -> Response<Body> {
     let body = Full::new(Bytes::from(value.to_string()))
         .map_err(|never| match never {})
         .boxed_unsync();
-    let mut response = Response::new(body);
+    let mut response = with_type(body, "application/json");
     *response.status_mut() = code;
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
+    response
+}
+
+fn with_type(body: Body, content_type: &'static str) -> Response<Body> {
+    let mut response = Response::new(body);
+    let content_type = HeaderValue::from_static(content_type);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, content_type);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -21,6 +21,10 @@ pub(super) enum AdminRequest {
     Mesh,
     /// Show all faults.
     Faults,
+    /// Show what the cloud and its nodes send to each other.
+    Messages,
+    /// Create a login link to the page.
+    Login,
     /// Change something.
     Command(Command),
 }
@@ -108,6 +112,8 @@ pub(super) fn parse_request(
         ("GET", "nodes", None) => Ok(AdminRequest::Nodes),
         ("GET", "mesh", None) => Ok(AdminRequest::Mesh),
         ("GET", "faults", None) => Ok(AdminRequest::Faults),
+        ("GET", "messages", None) => Ok(AdminRequest::Messages),
+        ("POST", "login", None) => Ok(AdminRequest::Login),
         ("DELETE", "faults", None) => order(Command::Clear(None)),
         ("DELETE", "faults", Some(name)) => order(Command::Clear(Some(whom(name)?))),
         ("PUT", "faults", Some(name)) => order(Command::Set(whom(name)?, Box::new(read(body)?))),

@@ -3,8 +3,12 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use kube::Client;
-use kubeapi::serve::{HandlerService, Server};
+use kubeapi::{
+    Identity,
+    serve::{HandlerService, Server},
+};
 use objectstore::{Store, StoreLock};
+use record::{Side, Window};
 
 pub use self::{
     backed::{
@@ -29,6 +33,7 @@ use crate::{
     enrolment::Enrolment,
     faults::Faults,
     kubeconfig::Entries,
+    page::Page,
     pki::{
         JoinToken, JoinTokenError, JoinTokens, NodeCertificates, Pki, PkiError, RecordError,
         TokenRequest, Trust, expiry_reports,
@@ -51,6 +56,9 @@ mod replicas;
 mod routing;
 mod standalone;
 mod streams;
+
+/// The user of the kubeconfig with all rights.
+const ADMIN: &str = "kubernetes-admin";
 
 /// The addresses on which a cloud's servers listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +121,7 @@ pub struct Cloud {
     sessions: Sessions,
     trust: Trust,
     join_tokens: JoinTokens,
+    page: Option<Page>,
     tasks: Tasks,
 }
 
@@ -129,7 +138,8 @@ impl Cloud {
         if busy.len() > 1 {
             return Err(StartError::Ports(busy));
         }
-        let (metrics, sessions) = (Metrics::default(), Sessions::new(options.recorder.clone()));
+        let (page, recorder) = page(&options);
+        let (metrics, sessions) = (Metrics::default(), Sessions::new(recorder));
         let _ = metrics.sessions.set(sessions.clone());
         let mut backend = Backend::open(&options, &metrics, &sessions).await?;
         let (client, store) = (backend.client(), backend.store());
@@ -164,7 +174,8 @@ impl Cloud {
             &routing.rules,
         );
         let (hub, quic) = bind_hub(&options, &trust, &faults, &sessions, replicas.clone()).await?;
-        let admin = Admin::new(&faults, &sessions, &trust, &tokens, &client, &routing.rules);
+        let admin = Admin::new(&faults, &sessions, &trust, &tokens, &client, &routing.rules)
+            .with_page(page.clone());
         certificates.warn_of_lost().await?;
 
         let enrolment = Enrolment::new(
@@ -222,8 +233,19 @@ impl Cloud {
             sessions,
             trust,
             join_tokens: tokens,
+            page,
             tasks,
         })
+    }
+
+    /// Creates a login link to the live page for the administrator: a path of the API's server that is valid once. `None` if the page is
+    /// off.
+    pub fn login_path(&self) -> Option<String> {
+        let link = self.page.as_ref()?.login_link(Identity {
+            user: ADMIN.to_owned(),
+            ..Identity::master()
+        });
+        Some(link.path)
     }
 
     /// Returns a client of the API: of the in-process one, or of the cluster's with this cloud's rights.
@@ -335,6 +357,17 @@ impl Drop for Cloud {
     fn drop(&mut self) {
         self.tasks.shutdown().cancel();
     }
+}
+
+/// Returns the live page, and the recorder whose messages it shows. In cluster mode, the API has no place for it.
+fn page(options: &Options) -> (Option<Page>, record::Recorder) {
+    if !options.page || options.cluster.is_some() {
+        return (None, options.recorder.clone());
+    }
+    let program = format!("cloudsim {}", env!("CARGO_PKG_VERSION"));
+    let window = Window::new(&program, Side::Cloud);
+    let recorder = options.recorder.with_window(window.clone());
+    (Some(Page::new(window)), recorder)
 }
 
 /// Starts what must run once per cloud, however many replicas it has.

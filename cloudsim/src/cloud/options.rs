@@ -69,6 +69,8 @@ pub struct Options {
     pub seed: u64,
     /// Records what is exchanged with nodes.
     pub recorder: Recorder,
+    /// Whether the live page is served beside the API.
+    pub page: bool,
 }
 
 impl Default for Options {
@@ -99,6 +101,7 @@ impl Default for Options {
             reserved: Vec::new(),
             seed: 1,
             recorder: Recorder::default(),
+            page: false,
         }
     }
 }

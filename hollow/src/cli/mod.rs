@@ -170,6 +170,16 @@ pub enum Command {
         #[command(flatten)]
         access: Access,
     },
+    /// Print a login link to the live page
+    #[command(alias = "page")]
+    Ui {
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
+        /// Output format
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// Check or repair the data directory, or create a key
     #[command(subcommand, alias = "database")]
     Db(DbCommand),

@@ -78,6 +78,14 @@ pub struct Up {
         require_equals = true, action = clap::ArgAction::Set, hide_possible_values = true, help_heading = headings::API)]
     pub rbac: bool,
 
+    /// Serve the live page at /ui/ although other machines reach the API [default with a loopback address]
+    #[arg(long, conflicts_with = "no_ui", conflicts_with = "cluster", help_heading = headings::API)]
+    pub ui: bool,
+
+    /// Do not serve the live page
+    #[arg(long, help_heading = headings::API)]
+    pub no_ui: bool,
+
     /// Controllers to run: `*` for all, `NAME`, or `*,-NAME` for all but one; see below
     #[arg(
         long,

@@ -39,6 +39,7 @@ mod selftest;
 mod show;
 mod table;
 mod token;
+mod ui;
 mod up;
 mod why;
 
@@ -129,6 +130,9 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Kubeconfig { access } => {
             return clouds::kubeconfig(access, &Records::of_user());
+        }
+        Command::Ui { access, output } => {
+            on_cloud(access, async |cloud| ui::run(cloud, output.format).await).await
         }
         Command::Db(command) => return db::run(&command).await,
         Command::Record(options) => Box::pin(record::run(options)).await,

@@ -30,6 +30,9 @@ pub(super) fn lines(
         "Cluster"
     };
     lines.push(Line::Value(label, api.to_owned()));
+    if let Some(path) = cloud.login_path() {
+        lines.push(Line::Value("Page", format!("{api}{path}")));
+    }
     if addresses.api.is_some() {
         lines.push(Line::Value("Nodes", nodes(up)));
         lines.push(Line::Value("Data", data));

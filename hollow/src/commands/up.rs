@@ -385,5 +385,6 @@ fn options(up: &Up, reach: &Reach) -> Options {
         reserved: up.names.clone(),
         seed: up.fault_seed,
         recorder: Recorder::default(),
+        page: up.ui || (!up.no_ui && up.address.is_loopback()),
     }
 }

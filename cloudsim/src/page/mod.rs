@@ -1,0 +1,164 @@
+//! The live page: its files below `/ui/`, login links and sessions. With a session's cookie, the page uses the API on the same port as
+//! the user who logged in.
+
+mod origin;
+mod sessions;
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts};
+use http_body_util::{BodyExt, Full};
+use kubeapi::{Body, Identity};
+use record::{Window, WindowReader};
+use tracing::info;
+
+pub(crate) use self::origin::authority;
+use self::{
+    origin::is_from_page,
+    sessions::{SESSION_LIFETIME, Sessions},
+};
+
+/// The path of login links.
+const LOGIN: &str = "/ui/login";
+/// The path that ends a session.
+const LOGOUT: &str = "/ui/logout";
+
+/// The page of one cloud; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    sessions: Sessions,
+    window: Window,
+}
+
+impl Page {
+    /// Creates the page, which shows the messages of this window.
+    pub(crate) fn new(window: Window) -> Self {
+        Self {
+            sessions: Sessions::default(),
+            window,
+        }
+    }
+
+    /// Creates a login link for a user: a path that is valid once, for a few minutes.
+    pub(crate) fn login_link(&self, user: Identity) -> LoginLink {
+        let code = self.sessions.add_code(user, Instant::now());
+        LoginLink {
+            path: format!("{LOGIN}?code={code}"),
+            lifetime: sessions::CODE_LIFETIME,
+        }
+    }
+
+    /// Returns a reader of what the cloud and its nodes send to each other.
+    pub(crate) fn messages(&self) -> WindowReader {
+        self.window.reader()
+    }
+
+    /// Identifies the caller of an API request by the cookie, if the page has sent the request. Other credentials come first.
+    pub(crate) fn authenticate(&self, parts: &mut Parts) {
+        let has_own = parts.extensions.get::<Identity>().is_some()
+            || parts.headers.contains_key(header::AUTHORIZATION);
+        if has_own || !is_from_page(parts) {
+            return;
+        }
+        let id = session_id(parts);
+        if let Some(user) = id.and_then(|id| self.sessions.user(&id, Instant::now())) {
+            parts.extensions.insert(user);
+        }
+    }
+
+    /// Answers a request below `/ui/`.
+    pub(crate) fn answer(&self, parts: &Parts) -> Response<Body> {
+        let answer = match (&parts.method, parts.uri.path()) {
+            (&Method::GET, LOGIN) => self.login(parts),
+            (&Method::POST, LOGOUT) => self.logout(parts),
+            (method, path) => ui::answer(method, path, &parts.headers),
+        };
+        answer.map(to_body)
+    }
+
+    fn login(&self, parts: &Parts) -> Response<Bytes> {
+        let query = parts.uri.query().unwrap_or_default();
+        let code = form_urlencoded::parse(query.as_bytes())
+            .find_map(|(name, value)| (name == "code").then_some(value));
+        let now = Instant::now();
+        let session = code.and_then(|code| self.sessions.begin(&code, now));
+        let Some((id, user)) = session else {
+            let id = session_id(parts);
+            if id.is_some_and(|id| self.sessions.user(&id, now).is_some()) {
+                return ui::redirect(ui::PREFIX);
+            }
+            return ui::message(
+                StatusCode::FORBIDDEN,
+                "This login link was used or has expired. Run `cloudsim ui` to get another one.",
+            );
+        };
+        info!(user = user.user, "page session started");
+        let cookie = format!(
+            "{}={id}; Path=/; Max-Age={}; Secure; HttpOnly; SameSite=Strict",
+            cookie_name(parts),
+            SESSION_LIFETIME.as_secs()
+        );
+        with_cookie(ui::redirect(ui::PREFIX), &cookie)
+    }
+
+    fn logout(&self, parts: &Parts) -> Response<Bytes> {
+        if !is_from_page(parts) {
+            return ui::message(StatusCode::FORBIDDEN, "Only the page can end its session.");
+        }
+        if let Some(id) = session_id(parts) {
+            self.sessions.end(&id);
+        }
+        let cookie = format!(
+            "{}=; Path=/; Max-Age=0; Secure; HttpOnly; SameSite=Strict",
+            cookie_name(parts)
+        );
+        with_cookie(ui::message(StatusCode::OK, "Logged out."), &cookie)
+    }
+}
+
+/// A login link.
+#[derive(Debug)]
+pub(crate) struct LoginLink {
+    /// The path with its code.
+    pub(crate) path: String,
+    /// How long it is valid.
+    pub(crate) lifetime: Duration,
+}
+
+fn with_cookie(mut response: Response<Bytes>, cookie: &str) -> Response<Bytes> {
+    if let Ok(value) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, value);
+    }
+    response
+}
+
+/// Returns the name of the cookie. Browsers send cookies to all ports of a host, so clouds on other ports have other names.
+fn cookie_name(parts: &Parts) -> String {
+    let port = authority(parts).and_then(|authority| authority.rsplit_once(':'));
+    let port = port.map_or("443", |(_, port)| port);
+    format!("__Host-cloudsim-{port}")
+}
+
+fn session_id(parts: &Parts) -> Option<String> {
+    let name = cookie_name(parts);
+    cookies(&parts.headers).find_map(|(key, value)| (key == name).then(|| value.to_owned()))
+}
+
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+}
+
+fn to_body(bytes: Bytes) -> Body {
+    Full::new(bytes)
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! Tells requests of the page from those that another site makes a browser send. Pure.
+
+use http::{Method, header, request::Parts};
+
+/// The header that the page adds to its requests. Another site cannot add it.
+pub(super) const PAGE_HEADER: &str = "x-cloudsim-page";
+
+/// Reports whether the page has sent this request. Without the header, a cookie has no effect: neither for forms of other sites nor for
+/// documents below the API's paths, which nodes and pods may have written. A browser can add no headers to a WebSocket, but names its
+/// origin.
+pub(super) fn is_from_page(parts: &Parts) -> bool {
+    let origin = parts.headers.get(header::ORIGIN);
+    let is_own_origin = origin.is_some_and(|origin| {
+        authority(parts).is_some_and(|own| *origin == *format!("https://{own}"))
+    });
+    if parts.headers.contains_key(header::UPGRADE) {
+        return is_own_origin;
+    }
+    // browsers name no origin if a page reads from its own
+    let only_reads = [Method::GET, Method::HEAD].contains(&parts.method) && origin.is_none();
+    parts.headers.contains_key(PAGE_HEADER) && (is_own_origin || only_reads)
+}
+
+/// Returns the host and port to which the client has sent the request.
+pub(crate) fn authority(parts: &Parts) -> Option<&str> {
+    let of_uri = parts.uri.authority().map(http::uri::Authority::as_str);
+    of_uri.or_else(|| parts.headers.get(header::HOST)?.to_str().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    #[test]
+    fn only_requests_of_the_page_count() {
+        let own = ("origin", "https://127.0.0.1:6443");
+        let other = ("origin", "https://example.com");
+        let plain = ("origin", "http://127.0.0.1:6443");
+        let page = (PAGE_HEADER, "1");
+        let upgrade = ("upgrade", "websocket");
+        for (method, headers, expected) in [
+            ("GET", vec![page], true),
+            ("GET", vec![page, own], true),
+            ("GET", vec![page, other], false),
+            ("GET", vec![], false),
+            ("GET", vec![own], false),
+            ("POST", vec![page, own], true),
+            ("POST", vec![page], false),
+            ("POST", vec![page, other], false),
+            ("POST", vec![page, plain], false),
+            ("POST", vec![own], false),
+            ("DELETE", vec![page, ("origin", "null")], false),
+            ("GET", vec![upgrade, own], true),
+            ("GET", vec![upgrade, other], false),
+            ("GET", vec![upgrade, page], false),
+        ] {
+            let mut request = Request::builder()
+                .method(method)
+                .uri("/api/v1/pods")
+                .header("host", "127.0.0.1:6443");
+            for (name, value) in &headers {
+                request = request.header(*name, *value);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            assert_eq!(is_from_page(&parts), expected, "{method} {headers:?}");
+        }
+    }
+}

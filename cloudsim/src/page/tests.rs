@@ -1,0 +1,76 @@
+//! Tests of login links and cookies.
+
+use http::Request;
+use record::Side;
+
+use super::*;
+
+fn page() -> Page {
+    Page::new(Window::new("cloudsim", Side::Cloud))
+}
+
+fn parts(method: &str, path: &str, headers: &[(&str, &str)]) -> Parts {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "127.0.0.1:6443");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap().into_parts().0
+}
+
+/// Logs in as the administrator, and returns the cookie.
+fn login(page: &Page) -> String {
+    let link = page.login_link(Identity::master());
+    let answer = page.answer(&parts("GET", &link.path, &[]));
+    assert_eq!(answer.status(), 303);
+    assert_eq!(answer.headers()["location"], "/ui/");
+    let cookie = answer.headers()["set-cookie"].to_str().unwrap().to_owned();
+    for attribute in ["HttpOnly", "Secure", "SameSite=Strict", "Path=/"] {
+        assert!(cookie.contains(attribute), "{cookie}");
+    }
+    assert!(cookie.starts_with("__Host-cloudsim-6443="), "{cookie}");
+    let again = page.answer(&parts("GET", &link.path, &[]));
+    assert_eq!(again.status(), 403);
+    cookie.split(';').next().unwrap().to_owned()
+}
+
+fn user(page: &Page, headers: &[(&str, &str)]) -> Option<Identity> {
+    let mut parts = parts("GET", "/api/v1/pods", headers);
+    page.authenticate(&mut parts);
+    parts.extensions.get().cloned()
+}
+
+#[test]
+fn cookie_authenticates_requests_of_the_page_until_logout() {
+    let page = page();
+    let cookie = login(&page);
+    let header = ("x-cloudsim-page", "1");
+    let with_cookie = ("cookie", cookie.as_str());
+    assert_eq!(
+        user(&page, &[header, with_cookie]),
+        Some(Identity::master())
+    );
+    assert_eq!(user(&page, &[with_cookie]), None);
+    assert_eq!(user(&page, &[header]), None);
+    let other = cookie.replace("6443", "6444");
+    assert_eq!(user(&page, &[header, ("cookie", &other)]), None);
+    // a token is checked, and the cookie does not replace it
+    let token = ("authorization", "Bearer x");
+    assert_eq!(user(&page, &[header, with_cookie, token]), None);
+    let origin = ("origin", "https://127.0.0.1:6443");
+    let logout = |headers: &[(&str, &str)]| page.answer(&parts("POST", "/ui/logout", headers));
+    assert_eq!(logout(&[with_cookie, header]).status(), 403);
+    assert!(user(&page, &[header, with_cookie]).is_some());
+    assert_eq!(logout(&[with_cookie, header, origin]).status(), 200);
+    assert_eq!(user(&page, &[header, with_cookie]), None);
+}
+
+#[test]
+fn used_link_leads_to_the_page_if_there_is_a_session() {
+    let page = page();
+    let cookie = login(&page);
+    let used = parts("GET", "/ui/login?code=used", &[("cookie", &cookie)]);
+    assert_eq!(page.answer(&used).status(), 303);
+}

@@ -1,0 +1,92 @@
+// The frame of the page: navigation, notices, and the chosen view.
+import { html, render, useEffect } from "./vendor/htm-preact.js";
+import { send } from "./api.js";
+import { Devices } from "./devices.js";
+import { Link } from "./link.js";
+import { Overview } from "./overview.js";
+import { Pods } from "./pods.js";
+import { change, useChoice } from "./state.js";
+import { start, store, useStore } from "./store.js";
+import { LANGUAGES, setLanguage, t } from "./texts.js";
+import { Timeline } from "./timeline.js";
+
+const VIEWS = { overview: Overview, timeline: Timeline, pods: Pods, devices: Devices };
+const THEMES = ["auto", "light", "dark"];
+
+function setTheme(name) {
+  document.documentElement.dataset.theme = name;
+  try {
+    localStorage.setItem("theme", name);
+  } catch {
+    // the choice lasts until the page is closed
+  }
+}
+
+function currentTheme() {
+  try {
+    return localStorage.getItem("theme") || "auto";
+  } catch {
+    return "auto";
+  }
+}
+
+async function logout() {
+  await send("POST", "/ui/logout").catch(() => {});
+  location.reload();
+}
+
+function Notices() {
+  const { errors, isLoggedOut } = useStore();
+  if (isLoggedOut) return null;
+  const notices = Object.entries(errors).filter(([source, error]) => error && !(source === "usage" && error.status));
+  const denied = notices.filter(([, error]) => error.status === 403).map(([source]) => t(`source.${source}`));
+  const broken = notices.filter(([, error]) => error.status !== 403);
+  return html`<div role="status" class="notices">
+    ${denied.length > 0 && html`<p>${t("notice.denied", { what: denied.join(", ") })}</p>`}
+    ${broken.slice(0, 1).map(([, error]) => html`<p class="bad">${t("notice.broken", { error: error.message })}</p>`)}
+  </div>`;
+}
+
+function Page() {
+  const choice = useChoice();
+  const { isLoggedOut, user } = useStore();
+  setLanguage(choice.lang);
+  const view = VIEWS[choice.view] ? choice.view : "overview";
+  useEffect(() => {
+    document.title = `cloudsim: ${t(`view.${view}`)}`;
+    document.documentElement.lang = choice.lang === "zh" ? "zh" : document.documentElement.lang;
+  }, [view, choice.lang]);
+  const View = VIEWS[view];
+  const item = (name) => html`<li>
+    <${Link} values=${{ view: name === "overview" ? "" : name, message: "", search: "", pod: "" }} aria-current=${view === name ? "page" : undefined}>
+      ${t(`view.${name}`)}
+    </${Link}>
+  </li>`;
+  return html`<header>
+      <a class="skip" href="#main">${t("skip")}</a>
+      <h1>cloudsim</h1>
+      <nav aria-label=${t("navigation")}><ul>${Object.keys(VIEWS).map(item)}</ul></nav>
+      <div class="tools">
+        <label class="plain"><span class="hidden">${t("theme")}</span>
+          <select onChange=${(event) => setTheme(event.target.value)}>
+            ${THEMES.map((name) => html`<option value=${name} selected=${name === currentTheme()}>${t(`theme.${name}`)}</option>`)}
+          </select>
+        </label>
+        <label class="plain"><span class="hidden">${t("language")}</span>
+          <select onChange=${(event) => change({ lang: event.target.value }, true)}>
+            ${LANGUAGES.map(([code, name]) => html`<option value=${code} lang=${code} selected=${code === setLanguage(choice.lang)}>${name}</option>`)}
+          </select>
+        </label>
+        ${user && !isLoggedOut && html`<span class="user">${user}</span>
+          <button onClick=${logout}>${t("logout")}</button>`}
+      </div>
+    </header>
+    <main id="main" tabindex="-1">
+      <${Notices} />
+      ${isLoggedOut ? html`<section class="login"><h2>${t("login.title")}</h2><p>${t("login.text")}</p><pre>cloudsim ui</pre></section>` : html`<${View} />`}
+    </main>`;
+}
+
+setTheme(currentTheme());
+render(html`<${Page} />`, document.getElementById("page"));
+start();

@@ -1,0 +1,172 @@
+// Turns the lines of a recording into deliveries: one message, its answer, and what came of it. Pure.
+
+const MAX_DELIVERIES = 10000;
+// so many messages are kept with their content; older ones only with their times
+const MAX_CONTENTS = 3000;
+const HEARTBEATS = new Set(["keepalive", "lease", "lease-query", "lease-response", "node-status", "node-status-response"]);
+const FINAL = new Set(["Running", "Succeeded", "Failed"]);
+
+const milliseconds = (nanoseconds) => nanoseconds / 1e6;
+const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+
+// Splits the resource of a message: namespace/type/name. Reports of a pod are about the pod.
+export function objectOf(resource) {
+  const parts = resource.split("/");
+  if (parts.length < 3) return { namespace: "", type: parts[0], name: parts.slice(1).join("/") };
+  const [namespace, type, ...name] = parts;
+  const plain = { podpatch: "pod", podstatus: "pod", nodepatch: "node", nodestatus: "node" }[type] || type;
+  return { namespace: namespace === "null" ? "" : namespace, type: plain, name: name.join("/") };
+}
+
+function statusOf(content) {
+  try {
+    return (typeof content === "string" ? JSON.parse(content) : content)?.status || {};
+  } catch {
+    return {};
+  }
+}
+
+export class Deliveries {
+  constructor() {
+    this.clear();
+  }
+
+  clear() {
+    this.all = [];
+    this.version = (this.version || 0) + 1;
+    this.lost = 0;
+    this.connections = new Map();
+    this.byMessage = new Map();
+    this.pods = new Map();
+    this.latest = new Map();
+    this.rate = [];
+  }
+
+  add(line) {
+    this.version += 1;
+    if (line.type === "connection") this.connections.set(line.id, line);
+    else if (line.type === "end") this.connections.delete(line.connection);
+    else if (line.type === "gap") this.lost += line.frames;
+    else if (line.type === "frame" && line.message) this.addFrame(line);
+  }
+
+  addFrame(frame) {
+    const time = milliseconds(frame.time);
+    const { header, route, content } = frame.message;
+    const parent = this.byMessage.get(header.parent_msg_id);
+    if (parent && parent.from !== frame.from) {
+      parent.acknowledged ??= time;
+      parent.answer ??= frame;
+      return;
+    }
+    const node = this.connections.get(frame.connection)?.node || "";
+    const object = objectOf(route.resource);
+    const key = `${object.type} ${keyOf(object)}`;
+    // events of one object share a row
+    const row = object.type === "event" ? key.replace(/\.[^.]*$/, "") : key;
+    const delivery = {
+      id: header.msg_id,
+      node,
+      from: frame.from,
+      kind: frame.kind || "unknown",
+      operation: route.operation,
+      object,
+      key,
+      row,
+      title: `${frame.kind || "unknown"} ${keyOf(object)}`,
+      // the node's clock may differ
+      written: clamp(header.timestamp || time, time - 60000, time),
+      sent: time,
+      size: frame.size,
+      frame,
+      isHeartbeat: HEARTBEATS.has(frame.kind),
+      needsAnswer: frame.from === "cloud" && !header.parent_msg_id && route.group === "resource",
+    };
+    const place = `${node} ${frame.from} ${key} ${frame.kind}`;
+    delivery.previous = this.latest.get(place)?.frame;
+    this.latest.set(place, delivery);
+    this.byMessage.set(delivery.id, delivery);
+    this.all.push(delivery);
+    this.follow(delivery, content, header);
+    this.forget();
+  }
+
+  // Notes how far a pod has come that was sent before.
+  follow(delivery, content, header) {
+    const place = `${delivery.node} ${keyOf(delivery.object)}`;
+    if (delivery.kind === "pod" && delivery.operation === "insert") {
+      this.pods.set(place, delivery);
+      return;
+    }
+    const pod = delivery.kind === "pod-status" && this.pods.get(place);
+    if (!pod || FINAL.has(pod.phase)) return;
+    const { phase } = statusOf(content);
+    pod.phase = phase;
+    if (!FINAL.has(phase)) return;
+    pod.returned = delivery.sent;
+    pod.started = clamp(header.timestamp, pod.acknowledged ?? pod.sent, pod.returned);
+  }
+
+  forget() {
+    const old = this.all[this.all.length - MAX_CONTENTS - 1];
+    if (old) {
+      old.previous = null;
+      old.frame = { ...old.frame, message: null };
+      old.answer = null;
+    }
+    if (this.all.length <= MAX_DELIVERIES) return;
+    for (const delivery of this.all.splice(0, MAX_DELIVERIES / 10)) {
+      this.byMessage.delete(delivery.id);
+      const place = `${delivery.node} ${keyOf(delivery.object)}`;
+      if (this.pods.get(place) === delivery) this.pods.delete(place);
+    }
+  }
+
+  // Returns those that a visitor has chosen, oldest first.
+  select({ node, kind, name, heartbeats }) {
+    const text = (name || "").toLowerCase();
+    return this.all.filter(
+      (one) =>
+        (!node || one.node === node) &&
+        (!kind || one.kind === kind) &&
+        (!text || one.key.toLowerCase().includes(text)) &&
+        (heartbeats || !one.isHeartbeat),
+    );
+  }
+
+  kinds() {
+    return [...new Set(this.all.map((one) => one.kind))].sort();
+  }
+
+  // The number of messages per second in the last ten seconds.
+  perSecond(now) {
+    let count = 0;
+    for (let at = this.all.length - 1; at >= 0 && this.all[at].sent > now - 10000; at--) count++;
+    return count / 10;
+  }
+}
+
+function keyOf({ namespace, name }) {
+  return namespace ? `${namespace}/${name}` : name;
+}
+
+// Returns the stages of a delivery that have happened: the lane, the name, begin and end.
+export function stages(delivery) {
+  const { from, written, sent, acknowledged, started, returned } = delivery;
+  const list = [];
+  const lanes = from === "cloud" ? ["cloud", "link"] : ["node", "link"];
+  list.push({ lane: lanes[0], name: "sent", begin: written, end: sent });
+  if (acknowledged) list.push({ lane: lanes[1], name: from === "cloud" ? "acknowledged" : "answered", begin: sent, end: acknowledged });
+  if (started) list.push({ lane: "object", name: "started", begin: acknowledged ?? sent, end: started });
+  if (returned) list.push({ lane: "node", name: "returned", begin: started, end: returned });
+  return list;
+}
+
+// The state of a delivery in one word.
+export function outcome(delivery) {
+  if (delivery.phase) return delivery.phase;
+  if (delivery.acknowledged) return delivery.from === "cloud" ? "acknowledged" : "answered";
+  return delivery.needsAnswer ? "waiting" : "delivered";
+}
+
+export const endOf = (delivery) => delivery.returned ?? delivery.acknowledged ?? delivery.sent;

@@ -1,0 +1,140 @@
+// What the page knows: objects of the API, sessions, metrics and messages.
+import { useEffect, useState } from "./vendor/htm-preact.js";
+import { followMessages, followObjects, get, isAllowed, poll, whoAmI } from "./api.js";
+import { Deliveries } from "./deliveries.js";
+import { describe, faultOf, Spans } from "./spans.js";
+
+const DRAW_PAUSE = 100;
+const MAX_POINTS = 100;
+
+export const store = {
+  nodes: new Map(),
+  pods: new Map(),
+  devices: new Map(),
+  // what devices report, and earlier values by device and property
+  statuses: new Map(),
+  history: new Map(),
+  sessions: new Map(),
+  usage: new Map(),
+  deliveries: new Deliveries(),
+  // those that are injected now
+  faults: null,
+  spans: new Spans(),
+  // errors by source; null if it works
+  errors: {},
+  isLoggedOut: false,
+  user: "",
+  mayInject: false,
+  maySetDevices: false,
+  mayReadLogs: false,
+  mayRun: false,
+};
+
+const listeners = new Set();
+let timer = null;
+let latest = 0;
+
+function notify() {
+  timer ??= setTimeout(() => {
+    timer = null;
+    latest = performance.now();
+    for (const listener of listeners) listener();
+  }, Math.max(0, latest + DRAW_PAUSE - performance.now()));
+}
+
+// Draws the component again when something has changed, at most ten times a second.
+export function useStore() {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    const listener = () => draw((count) => count + 1);
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }, []);
+  return store;
+}
+
+const report = (source) => (error) => {
+  if (error?.status === 401) store.isLoggedOut = true;
+  // the metrics API is missing if there are no stream tunnels
+  store.errors[source] = error && error.name !== "AbortError" ? error : null;
+  notify();
+};
+
+export const keyOf = ({ namespace, name }) => (namespace ? `${namespace}/${name}` : name);
+
+// Keeps reported values for sparklines.
+function keepValues(status) {
+  for (const { propertyName, reported } of status.status?.twins || []) {
+    const time = Number(reported?.metadata?.timestamp);
+    if (!time) continue;
+    const key = `${keyOf(status.metadata)} ${propertyName}`;
+    const points = store.history.get(key) || [];
+    if (points.at(-1)?.time === time) continue;
+    points.push({ time, value: Number(reported.value) });
+    store.history.set(key, points.slice(-MAX_POINTS));
+  }
+}
+
+function followInto(name, path) {
+  const take = (changes, isWhole) => {
+    const objects = isWhole ? new Map() : store[name];
+    for (const change of changes) {
+      const object = isWhole ? change : change.object;
+      const key = keyOf(object.metadata);
+      if (change.type === "DELETED") objects.delete(key);
+      else objects.set(key, object);
+    }
+    store[name] = objects;
+    if (name === "statuses") for (const status of objects.values()) keepValues(status);
+    notify();
+  };
+  followObjects(path, take, report(name));
+}
+
+function takeFaults(faults) {
+  store.faults = faults;
+  const names = new Set([...store.nodes.keys(), ...Object.keys(faults.nodes || {})]);
+  const active = [...names].map((name) => [name, faultOf(faults, name)]).filter(([, fault]) => fault);
+  store.spans.update(new Map(active.map(([name, fault]) => [name, describe(fault)])), Date.now());
+  notify();
+}
+
+// Reads the faults again at once, after one was changed.
+export async function refreshFaults() {
+  await get("/cloudsim/v1/faults").then(takeFaults, report("faults"));
+}
+
+export async function start() {
+  try {
+    store.user = await whoAmI();
+    store.mayInject = await isAllowed({ verb: "put", path: "/cloudsim/v1/faults/all" });
+    store.mayReadLogs = await isAllowed({ verb: "get", resource: "pods", subresource: "log" });
+    store.mayRun = await isAllowed({ verb: "create", resource: "pods", subresource: "exec" });
+    store.maySetDevices = await isAllowed({ verb: "patch", group: "devices.kubeedge.io", resource: "devices" });
+  } catch (error) {
+    report("user")(error);
+    if (error.status === 401) return;
+  }
+  notify();
+  followInto("nodes", "/api/v1/nodes");
+  followInto("pods", "/api/v1/pods");
+  followInto("devices", "/apis/devices.kubeedge.io/v1beta1/devices");
+  followInto("statuses", "/apis/devices.kubeedge.io/v1beta1/devicestatuses");
+  const bySession = (answer) => {
+    store.sessions = new Map(answer.nodes.map((session) => [session.node, session]));
+    notify();
+  };
+  poll("/cloudsim/v1/nodes", 2000, bySession, report("sessions"));
+  const byNode = (answer) => {
+    store.usage = new Map(answer.items.map((item) => [item.metadata.name, item.usage]));
+    notify();
+  };
+  poll("/apis/metrics.k8s.io/v1beta1/nodes", 5000, byNode, report("usage"));
+  poll("/cloudsim/v1/faults", 2000, takeFaults, report("faults"));
+  const takeLines = (lines, isNew) => {
+    if (isNew) store.deliveries.clear();
+    for (const line of lines) store.deliveries.add(line);
+    notify();
+  };
+  followMessages(takeLines, report("messages"));
+}
