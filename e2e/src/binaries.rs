@@ -59,6 +59,15 @@ pub fn python(program: &str) -> anyhow::Result<Command> {
     Ok(command)
 }
 
+/// Returns the directory of the packages of Node.js that `make needs` installs.
+pub fn node_modules() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    own.ancestors()
+        .map(|directory| directory.join("node/node_modules"))
+        .find(|path| path.join("playwright-core").exists())
+        .context("playwright-core is not installed: run `make needs` first")
+}
+
 /// Returns the directory of the project's example manifests.
 pub fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("examples")

@@ -30,7 +30,9 @@ mod watched;
 
 pub use self::{
     api::Api,
-    binaries::{AGENT, CLOUDSIM, binary, examples, installed_program, mapper_example, python},
+    binaries::{
+        AGENT, CLOUDSIM, binary, examples, installed_program, mapper_example, node_modules, python,
+    },
     cgroups::{Allowed, ControlGroup, cpu_share, pod_group},
     cri::{Cri, RunningContainer},
     desired::{DesiredPods, SeenPod},

@@ -23,7 +23,7 @@ pub use self::{
 };
 
 /// The pages whose commands run one after the other on one machine, by the name of the session.
-pub const SESSIONS: [(&str, &[&str]); 6] = [
+pub const SESSIONS: [(&str, &[&str]); 7] = [
     (
         "cloud",
         &[
@@ -65,6 +65,7 @@ pub const SESSIONS: [(&str, &[&str]); 6] = [
     ),
     ("rules", &["docs/rules.md", "docs/servicebus.md"]),
     ("record", &["docs/record.md", "docs/replay.md"]),
+    ("page", &["docs/ui.md"]),
     ("conformance", &["docs/conformance.md"]),
     // with containerd
     ("mesh", &["docs/mesh.md"]),

@@ -17,6 +17,7 @@ mod installer;
 mod kill;
 mod mosquitto;
 mod output;
+mod page;
 mod pages;
 mod proxy;
 mod python;

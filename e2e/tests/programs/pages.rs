@@ -82,6 +82,11 @@ fn the_page_about_recordings_shows_what_its_commands_do() -> anyhow::Result<()> 
 }
 
 #[test]
+fn the_page_about_the_live_page_shows_what_its_commands_do() -> anyhow::Result<()> {
+    follow("page", &[], 3)
+}
+
+#[test]
 fn the_page_about_conformance_shows_what_its_commands_do() -> anyhow::Result<()> {
     follow("conformance", &[], 3)
 }

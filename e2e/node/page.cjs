@@ -1,0 +1,130 @@
+// Opens the live page in a browser, applies a pod and looks at it, and prints what it has seen as JSON. The argument is JSON: `admin` and
+// `viewer` are login links, `kubectl` and `kubeconfig` are paths, `chromium` is the browser.
+const { execFileSync } = require("node:child_process");
+const { chromium } = require("playwright-core");
+const axe = require("axe-core");
+
+const options = JSON.parse(process.argv[2]);
+const WAIT = 60000;
+const HOSTILE = `<img src=x onerror="document.title='injected'">`;
+const POD = {
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { name: "hello", annotations: { hostile: HOSTILE } },
+  spec: { containers: [{ name: "c", image: "busybox" }] },
+};
+
+function kubectl(args, input) {
+  return execFileSync(options.kubectl, ["--kubeconfig", options.kubeconfig, ...args], { input, encoding: "utf8" });
+}
+
+// Returns the violations of accessibility rules, in both themes.
+async function violations(page) {
+  const found = [];
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    // the page forbids scripts of others, and evaluation in the page is not one
+    await page.evaluate(axe.source);
+    const result = await page.evaluate(() => globalThis.axe.run());
+    for (const one of result.violations) found.push(`${colorScheme}: ${one.id}: ${one.nodes.map((node) => node.html).join(" ")}`);
+  }
+  return found;
+}
+
+async function visit(browser, link, look) {
+  const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 900 } });
+  const page = await context.newPage();
+  page.setDefaultTimeout(WAIT);
+  const problems = [];
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("request", (request) => new URL(request.url()).origin === new URL(link).origin || problems.push(request.url()));
+  await page.goto(link);
+  const seen = await look(page, context);
+  await context.close();
+  return { ...seen, problems };
+}
+
+async function asAdmin(page, context) {
+  const overview = page.locator(".card", { hasText: "Ready" });
+  await overview.first().waitFor();
+  const axeOfOverview = await violations(page);
+  await page.getByRole("link", { name: "Timeline", exact: true }).click();
+  const begun = Date.now();
+  kubectl(["apply", "-f", "-"], JSON.stringify(POD));
+  const row = page.locator("tr", { hasText: "pod default/hello" }).filter({ hasText: "container started" });
+  await row.first().waitFor();
+  const outcome = await row.first().locator(".outcome").textContent();
+  const seconds = (Date.now() - begun) / 1000;
+  await row.first().getByRole("button").click();
+  await page.locator("details summary").click();
+  const content = await page.locator("details pre").textContent();
+  const axeOfTimeline = await violations(page);
+  const [title, address] = [await page.title(), page.url()];
+  // a log line and the output of a command are texts
+  await page.getByRole("link", { name: "Pods", exact: true }).click();
+  await page.getByRole("button", { name: "default/hello" }).click();
+  await page.getByRole("log", { name: "Log" }).getByText("started").waitFor();
+  await page.getByLabel("Command", { exact: true }).fill(`echo '<img src=x>'`);
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.getByRole("log", { name: "Commands" }).getByText("' <img src=x>").waitFor();
+  const axeOfPods = await violations(page);
+  // a click cuts the link, the node turns grey, and comes back
+  await page.getByRole("link", { name: "Overview", exact: true }).click();
+  const faults = page.locator(".faults").first();
+  await faults.getByRole("button", { name: "Cut the link" }).click();
+  await page.locator(".card.offline").waitFor();
+  const axeOfFault = await violations(page);
+  await faults.getByRole("button", { name: "Restore" }).click();
+  await page.locator(".card.offline").waitFor({ state: "detached" });
+  const images = await page.locator("img").count();
+  const cookies = await context.cookies();
+  // the same address shows the same message
+  await page.goto(`${address}&lang=zh`);
+  await page.getByRole("link", { name: "时间线" }).waitFor();
+  await page.locator(".message").waitFor();
+  const isReadable = await page.evaluate(() => document.cookie);
+  await page.getByRole("button", { name: "退出" }).click();
+  await page.getByText("cloudsim ui").waitFor();
+  return {
+    outcome,
+    seconds,
+    axe: [...axeOfOverview, ...axeOfTimeline, ...axeOfPods, ...axeOfFault],
+    isText: content.includes("<img src=x onerror="),
+    images,
+    title,
+    isCookieHidden: isReadable === "" && cookies.every((one) => one.httpOnly && one.secure && one.sameSite === "Strict"),
+  };
+}
+
+async function asViewer(page) {
+  await page.locator(".card", { hasText: "WebSocket" }).first().waitFor();
+  const buttons = await page.locator(".faults button").count();
+  const notice = await page.locator(".notices p").first().textContent();
+  const status = await page.evaluate(async () => {
+    const headers = { "x-cloudsim-page": "1" };
+    const ask = async (path, init) => (await fetch(path, { headers, ...init })).status;
+    return {
+      nodes: await ask("/api/v1/nodes"),
+      sessions: await ask("/cloudsim/v1/nodes"),
+      withoutHeader: await ask("/api/v1/nodes", { headers: {} }),
+      secrets: await ask("/api/v1/namespaces/default/secrets"),
+      messages: await ask("/cloudsim/v1/messages"),
+      cut: await ask("/cloudsim/v1/faults/all", { method: "PUT", body: '{"link":"cut"}' }),
+    };
+  });
+  return { notice, status, buttons };
+}
+
+async function main() {
+  const browser = await chromium.launch({ executablePath: options.chromium, args: ["--no-sandbox"] });
+  const admin = await visit(browser, options.admin, asAdmin);
+  const viewer = await visit(browser, options.viewer, asViewer);
+  const again = await visit(browser, options.admin, async (page) => ({ text: await page.locator("body").textContent() }));
+  await browser.close();
+  console.log(JSON.stringify({ admin, viewer, again }));
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});
