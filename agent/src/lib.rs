@@ -35,3 +35,4 @@ mod tls;
 
 use program::one_line;
 pub use program::run as main;
+pub use reset::RESET_MESSAGE;

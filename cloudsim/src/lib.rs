@@ -36,5 +36,6 @@ pub use cloud::{
     LEASE, Observer, Options, RULES, RequiredRules, Right, RightsError, StartError,
     of_all_replicas, seal,
 };
+pub use controllers::REJECTION_EVENTS;
 pub use kubeapi::KUBERNETES_VERSION;
 pub use peers::PeerOptions;

@@ -51,7 +51,7 @@ impl std::fmt::Debug for NodeAnswer {
 pub enum NodeError {
     /// The node is not connected.
     #[error(
-        "node {0:?} has no stream tunnel to this cloud; check that it is up and that modules.edgeStream is enabled on it"
+        "node {0:?} has no stream tunnel to this cloud; run `edge-agent check` on it: it needs modules.edgeStream, and the cloud's port for streams (10004)"
     )]
     NotConnected(String),
     /// The node did not respond in time.

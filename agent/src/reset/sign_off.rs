@@ -18,6 +18,8 @@ use crate::{
     terminal::Terminal,
 };
 
+/// The message of the condition Ready after a reset.
+pub const RESET_MESSAGE: &str = "this machine was reset (edge-agent reset)";
 /// How long the cloud may take to accept a session, and to answer.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -57,7 +59,7 @@ pub(super) async fn run(
 fn not_ready(mut node: Value, now: Timestamp) -> Value {
     let condition = json!({
         "type": "Ready", "status": "False", "reason": "KubeletNotReady",
-        "message": "this machine was reset (edge-agent reset)",
+        "message": RESET_MESSAGE,
         "lastHeartbeatTime": now.to_string(), "lastTransitionTime": now.to_string(),
     });
     let mut status = node["status"].take();

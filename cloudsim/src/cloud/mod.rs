@@ -29,14 +29,14 @@ use self::{
 };
 use crate::{
     admin::Admin,
-    controllers::{events::Recorder, expired_certificates, node_certificates},
+    controllers::{events::Recorder, node_certificates, rejected_nodes},
     enrolment::Enrolment,
     faults::Faults,
     kubeconfig::Entries,
     page::Page,
     pki::{
         JoinToken, JoinTokenError, JoinTokens, NodeCertificates, Pki, PkiError, RecordError,
-        TokenRequest, Trust, expiry_reports,
+        TokenRequest, Trust, rejection_reports,
     },
     relay::Relays,
     sessions::{NodeSession, Sessions},
@@ -396,7 +396,7 @@ fn spawn_leader_tasks(
     tasks.spawn("join token", fresh);
 }
 
-/// Makes the keys of the servers for nodes. Certificates that they reject as expired are logged and recorded as events.
+/// Makes the keys of the servers for nodes. Nodes that they reject are recorded as events.
 fn trust(
     options: &Options,
     pki: &Pki,
@@ -404,7 +404,7 @@ fn trust(
     (client, events): (&Client, &Recorder),
     tasks: &Tasks,
 ) -> Result<Trust, StartError> {
-    let (reports, expired) = expiry_reports();
+    let (reports, rejected) = rejection_reports();
     let grace = options.renewal_grace;
     let trust = Trust::new(
         pki,
@@ -414,9 +414,13 @@ fn trust(
         faults,
         certificates.clone(),
     )?;
-    let reporting =
-        expired_certificates::run(expired, client.clone(), events.clone(), tasks.child_token());
-    tasks.spawn("reports of expired certificates", reporting);
+    let reporting = rejected_nodes::run(
+        rejected,
+        client.clone(),
+        events.clone(),
+        tasks.child_token(),
+    );
+    tasks.spawn("reports of rejected nodes", reporting);
     Ok(trust)
 }
 

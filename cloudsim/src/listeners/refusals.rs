@@ -5,7 +5,7 @@ use std::{error::Error, io, net::IpAddr, sync::Arc, time::Instant};
 use limits::Repeated;
 use parking_lot::Mutex;
 use quinn::ConnectionError;
-use rustls::CertificateError;
+use rustls::{AlertDescription, CertificateError};
 
 use crate::pki::is_expired;
 
@@ -66,8 +66,29 @@ pub(crate) fn tls_fault(error: &io::Error) -> &'static str {
             "the node's certificate has expired: join the node again with a new token, or renew expired certificates (--renewal-grace)"
         }
         Some(_) => "the node's certificate is not valid yet: check the clocks of both machines",
+        None if is_own_rejected(error) => {
+            "the node rejected the cloud's certificate: run `edge-agent check` on the node; the certificate may lack the name that the \
+             node dials (--name), or the node may have the CA of another cloud"
+        }
         None => "the node needs a certificate of this cloud's CA",
     }
+}
+
+/// Reports whether the node has ended the handshake because of this cloud's certificate.
+fn is_own_rejected(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(
+        inner,
+        Some(rustls::Error::AlertReceived(
+            AlertDescription::BadCertificate
+                | AlertDescription::UnsupportedCertificate
+                | AlertDescription::CertificateRevoked
+                | AlertDescription::CertificateExpired
+                | AlertDescription::CertificateUnknown
+                | AlertDescription::UnknownCA
+                | AlertDescription::DecryptError
+        ))
+    )
 }
 
 #[cfg(test)]
@@ -118,6 +139,15 @@ mod tests {
             tls_fault(&error(2))
         );
         assert!(tls_fault(&io::Error::other("no TLS")).contains("this cloud's CA"));
+        for alert in [
+            AlertDescription::BadCertificate,
+            AlertDescription::UnknownCA,
+            AlertDescription::DecryptError,
+        ] {
+            let error = io::Error::other(rustls::Error::AlertReceived(alert));
+            let fault = tls_fault(&error);
+            assert!(fault.starts_with("the node rejected"), "{alert:?}: {fault}");
+        }
     }
 
     #[test]

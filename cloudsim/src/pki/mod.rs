@@ -24,7 +24,7 @@ use tracing::error;
 use wire::enroll::{Ca, EcKey, pem_certificate};
 
 pub(crate) use self::node_verifier::{
-    ExpiredCertificate, ExpiryReports, expiry_reports, is_expired,
+    RejectedNode, RejectionCause, RejectionReports, is_expired, rejection_reports,
 };
 pub(crate) use self::records::{
     Change, LABEL as RECORDS_LABEL, Precondition, RecordEntry, Records,

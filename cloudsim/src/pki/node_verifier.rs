@@ -17,23 +17,32 @@ use rustls::{
 use tokio::sync::mpsc;
 use wire::enroll::{Identity, identity_of, validity_of};
 
-/// The most reports of expired certificates that wait.
+/// The most reports of rejected nodes that wait.
 const MAX_REPORTS: usize = 64;
 
-/// A node whose certificate has expired, and has been rejected for it.
+/// A node with a certificate of this cloud that was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ExpiredCertificate {
+pub(crate) struct RejectedNode {
     /// The node that this cloud issued it for.
     pub(crate) node: String,
-    /// The end of its validity.
-    pub(crate) end: SystemTime,
+    /// Why it was rejected.
+    pub(crate) cause: RejectionCause,
 }
 
-/// Where expired certificates are reported. Beyond the capacity they are dropped: their nodes come again.
-pub(crate) type ExpiryReports = mpsc::Sender<ExpiredCertificate>;
+/// Why a node with a certificate of this cloud was rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RejectionCause {
+    /// Its certificate ended then.
+    Expired(SystemTime),
+    /// Another reason, with the cure.
+    Refused(String),
+}
+
+/// Where rejected nodes are reported. Beyond the capacity they are dropped: their nodes come again.
+pub(crate) type RejectionReports = mpsc::Sender<RejectedNode>;
 
 /// Makes the channel of reports.
-pub(crate) fn expiry_reports() -> (ExpiryReports, mpsc::Receiver<ExpiredCertificate>) {
+pub(crate) fn rejection_reports() -> (RejectionReports, mpsc::Receiver<RejectedNode>) {
     mpsc::channel(MAX_REPORTS)
 }
 
@@ -42,14 +51,14 @@ pub(crate) fn expiry_reports() -> (ExpiryReports, mpsc::Receiver<ExpiredCertific
 pub(super) struct NodeVerifier {
     strict: Arc<dyn ClientCertVerifier>,
     grace: Duration,
-    reports: ExpiryReports,
+    reports: RejectionReports,
 }
 
 impl NodeVerifier {
     pub(super) fn new(
         strict: Arc<dyn ClientCertVerifier>,
         grace: Duration,
-        reports: ExpiryReports,
+        reports: RejectionReports,
     ) -> Self {
         Self {
             strict,
@@ -75,9 +84,9 @@ impl NodeVerifier {
             .verify_client_cert(certificate, intermediates, at)
             .is_ok()
         {
-            let _ = self.reports.try_send(ExpiredCertificate {
+            let _ = self.reports.try_send(RejectedNode {
                 node,
-                end: UNIX_EPOCH + end,
+                cause: RejectionCause::Expired(UNIX_EPOCH + end),
             });
         }
     }
@@ -214,7 +223,7 @@ mod tests {
             Arc::new(default_provider()),
         );
         let strict = strict.build().unwrap();
-        let (reports, mut expired) = expiry_reports();
+        let (reports, mut expired) = rejection_reports();
         for (grace, ca, begin, is_valid, is_reported) in [
             (Duration::ZERO, &ours, now, true, false),
             (Duration::ZERO, &ours, now - day * 3, false, true),

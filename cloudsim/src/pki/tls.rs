@@ -11,13 +11,13 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::{
     PkiError, ServerIdentity,
-    node_verifier::{ExpiryReports, NodeVerifier},
+    node_verifier::{NodeVerifier, RejectionReports},
 };
 
 /// The hub: clients must have a certificate of this CA.
 pub(super) fn hub_tls(
     identity: &ServerIdentity,
-    reports: ExpiryReports,
+    reports: RejectionReports,
 ) -> Result<ServerConfig, PkiError> {
     let verifier = NodeVerifier::new(verifier(identity, false)?, Duration::ZERO, reports);
     config(identity, Arc::new(verifier))
@@ -33,7 +33,7 @@ pub fn api_tls(identity: &ServerIdentity) -> Result<ServerConfig, PkiError> {
 pub(super) fn enrolment_tls(
     identity: &ServerIdentity,
     grace: Duration,
-    reports: ExpiryReports,
+    reports: RejectionReports,
 ) -> Result<ServerConfig, PkiError> {
     config(
         identity,

@@ -11,7 +11,8 @@ use tokio::sync::watch;
 use wire::enroll::{Ca, Token};
 
 use super::{
-    ExpiryReports, NodeCertificates, Pki, PkiError, RecordError, ServerIdentity,
+    NodeCertificates, Pki, PkiError, RecordError, RejectedNode, RejectionCause, RejectionReports,
+    ServerIdentity,
     tls::{enrolment_tls, hub_tls},
 };
 use crate::faults::{Certificate, Faults};
@@ -35,16 +36,17 @@ struct TrustKeys {
     rotated: Arc<Ca>,
     certificates: NodeCertificates,
     grace: Duration,
+    rejected: RejectionReports,
 }
 
 impl Trust {
-    /// Makes the keys. `names` has the names of the cloud; an expired node's certificate can be renewed within `grace`, and later is
-    /// reported to `expired`; `certificates` has the valid ones of nodes.
+    /// Makes the keys. `names` has the names of the cloud; an expired node's certificate can be renewed within `grace`; nodes that are
+    /// rejected are reported to `rejected`; `certificates` has the valid ones of nodes.
     pub(crate) fn new(
         pki: &Pki,
         names: &[String],
         grace: Duration,
-        expired: ExpiryReports,
+        rejected: RejectionReports,
         faults: &Faults,
         certificates: NodeCertificates,
     ) -> Result<Self, PkiError> {
@@ -52,10 +54,10 @@ impl Trust {
         let mut keys = Vec::new();
         for certificate in Certificate::ALL {
             let identity = identity(pki, &rotated, names, certificate)?;
-            let mut enrolment = enrolment_tls(&identity, grace, expired.clone())?;
+            let mut enrolment = enrolment_tls(&identity, grace, rejected.clone())?;
             enrolment.alpn_protocols = kubeapi::serve::ALPN.map(<[u8]>::to_vec).to_vec();
             keys.push((
-                Arc::new(hub_tls(&identity, expired.clone())?),
+                Arc::new(hub_tls(&identity, rejected.clone())?),
                 Arc::new(enrolment),
             ));
         }
@@ -65,6 +67,7 @@ impl Trust {
             rotated,
             certificates,
             grace,
+            rejected,
         };
         Ok(Self {
             now: faults.certificate(),
@@ -113,8 +116,18 @@ impl Trust {
             .await
     }
 
-    /// Returns why the node may not connect with it, if so.
+    /// Returns why the node may not connect with it, if so, and reports the node.
     pub async fn refusal(&self, node: &str, certificate: &[u8]) -> Option<String> {
+        let why = self.find_refusal(node, certificate).await?;
+        // beyond the capacity they are dropped: the node comes again
+        let _ = self.all.rejected.try_send(RejectedNode {
+            node: node.to_owned(),
+            cause: RejectionCause::Refused(why.clone()),
+        });
+        Some(why)
+    }
+
+    async fn find_refusal(&self, node: &str, certificate: &[u8]) -> Option<String> {
         match self.admits(node, certificate).await {
             Ok(true) => None,
             Ok(false) if self.certificates().is_lost(node).await.unwrap_or_default() => {

@@ -18,7 +18,9 @@ use super::{
 };
 use crate::{
     faults::{Faults, LinkDown, now, wait_for_link},
-    listeners::{LimitedListener, ListenerLimits, Refusals, is_probe, node_name, tls_certificate},
+    listeners::{
+        LimitedListener, ListenerLimits, Refusals, is_probe, node_name, tls_certificate, tls_fault,
+    },
     pki::Trust,
 };
 
@@ -42,7 +44,7 @@ pub struct StreamServerError {
 /// The reason why a connection got no tunnel.
 #[derive(Debug, thiserror::Error)]
 enum TunnelError {
-    #[error("TLS failed: the node must present a certificate of this cloud's CA")]
+    #[error("TLS failed: {}", tls_fault(.0))]
     Tls(#[source] io::Error),
     #[error(transparent)]
     Upgrade(#[from] UpgradeError),

@@ -28,7 +28,7 @@ pub(super) fn choose(access: Access, records: &Records) -> anyhow::Result<Access
     if access.kubeconfig.is_some() {
         return Ok(access);
     }
-    let clouds = records.list().unwrap_or_else(|error| {
+    let clouds = records.list_with_service().unwrap_or_else(|error| {
         warn(&format!("cannot find clouds of this user: {error:#}"));
         Vec::new()
     });

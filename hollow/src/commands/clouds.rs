@@ -63,7 +63,7 @@ pub(super) async fn status(
 
 /// Returns the clouds that the options name; without options, all.
 fn choose_clouds(access: &Access, records: &Records) -> anyhow::Result<Vec<RunningCloud>> {
-    Ok(matching(access, records.list()?))
+    Ok(matching(access, records.list_with_service()?))
 }
 
 async fn listing(clouds: &[RunningCloud]) -> anyhow::Result<Listing> {

@@ -82,9 +82,15 @@ pub(super) fn lines(
                 }),
             log.display()
         ),
+        None if is_service() => "Stop it with `systemctl stop cloudsim`".to_owned(),
         None => "Stop it with Ctrl-C".to_owned(),
     }));
     lines
+}
+
+/// Reports whether systemd runs this program as a service.
+fn is_service() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some()
 }
 
 fn nodes(up: &Up) -> String {

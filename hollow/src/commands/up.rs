@@ -207,6 +207,10 @@ impl Run {
         if self.up.detached.is_some() {
             detach::report_ready()?;
         }
+        // outside of systemd this does nothing
+        if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+            tracing::warn!(%error, "failed to report to systemd that the cloud is ready");
+        }
         let rejoin = async {
             match fleet {
                 Some(fleet) => fleet.rejoin_revoked(cloud).await,

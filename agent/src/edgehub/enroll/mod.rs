@@ -122,10 +122,14 @@ const OTHER_CLOUD: &str = "use the token of this cloud, from `cloudsim token` or
 /// The remedy if the token is refused. The hash in the token is that of the cloud's CA, so this is the token's cloud.
 const NEW_TOKEN: &str = "the token may have expired or been used; get a new one with `cloudsim token` or `keadm gettoken`";
 
+/// The remedy if the token is for another node.
+const OTHER_NODE: &str = "join with the name of that node (--name), or get a token for this one: `cloudsim token --node NAME`";
+
 /// Returns the remedy for a refusal with this status and text, which may contain one itself.
 fn refusal_remedy(status: u16, said: &str) -> &'static str {
     match status {
         401 | 403 if said.contains("of another cloud") => OTHER_CLOUD,
+        401 | 403 if said.contains("is for node") => OTHER_NODE,
         401 | 403 if !said.contains("get a new") => NEW_TOKEN,
         404 => "check that this is the port of the cloud's HTTPS server",
         _ => "",

@@ -23,7 +23,7 @@ use crate::{
     hub::Limits,
     kinds,
     listeners::bind_udp,
-    pki::{NodeCertificates, Pki, Trust, expiry_reports},
+    pki::{NodeCertificates, Pki, Trust, rejection_reports},
     relay::{RelayServer, Relays},
 };
 
@@ -74,7 +74,7 @@ async fn trust(faults: &Faults) -> Trust {
         &pki,
         &names,
         Duration::ZERO,
-        expiry_reports().0,
+        rejection_reports().0,
         faults,
         certificates,
     )

@@ -2,7 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use agent::bundle::{Archive, Target, TimeRange, add_log_files, mask_object, secret_values};
+use agent::bundle::{
+    Archive, LogReader, Target, TimeRange, add_log_files, mask_object, secret_values,
+};
 use http::Request;
 use jiff::Timestamp;
 use kube::Client;
@@ -71,6 +73,8 @@ const KINDS: [(&str, &str); 26] = [
         "/apis/reliablesyncs.kubeedge.io/v1alpha1/clusterobjectsyncs",
     ),
 ];
+/// The packaged service.
+const SERVICE: &str = "cloudsim.service";
 /// The kinds whose values are not shown.
 const PAYLOADS: [&str; 2] = ["secrets", "configmaps"];
 /// The kind whose values are secrets.
@@ -79,7 +83,7 @@ const SECRETS: &str = "secrets";
 /// Writes the archive.
 pub(super) async fn run(options: &Bundle, records: &Records) -> anyhow::Result<()> {
     let now = Timestamp::now();
-    let clouds = matching(&options.access, records.list()?);
+    let clouds = matching(&options.access, records.list_with_service()?);
     let name = clouds.first().map_or("cloud", RunningCloud::name);
     let name: String = name
         .chars()
@@ -109,7 +113,7 @@ pub(super) async fn run(options: &Bundle, records: &Records) -> anyhow::Result<(
         "text": Cli::version(), "architecture": std::env::consts::ARCH, "time": now.to_string(),
     });
     archive.add("versions.json", document(&versions, &redactor));
-    add_processes(&mut archive, options, &clouds, &redactor);
+    add_processes(&mut archive, options, &clouds, &redactor).await;
     for line in archive.finish()?.lines() {
         print_line(&line);
     }
@@ -120,6 +124,14 @@ pub(super) async fn run(options: &Bundle, records: &Records) -> anyhow::Result<(
 async fn add_cloud(archive: &mut Archive, cloud: &Remote) -> Redactor {
     let mut lists = Vec::new();
     let mut secrets = Vec::new();
+    // without an API, each request would wait for its deadline
+    match get(&cloud.client, "/version").await {
+        Ok(version) => archive.add("api-version.json", Ok(version.into_bytes())),
+        Err(why) => {
+            archive.fail("objects, metrics and sessions", Some(why));
+            return Redactor::default();
+        }
+    }
     for (kind, path) in KINDS {
         let list = get(&cloud.client, &format!("{path}?limit={MAX_OBJECTS}")).await;
         let list = list.and_then(|text| {
@@ -148,8 +160,6 @@ async fn add_cloud(archive: &mut Archive, cloud: &Remote) -> Redactor {
         "metrics.txt",
         metrics.map(|text| redactor.text(&text).into_bytes()),
     );
-    let version = get(&cloud.client, "/version").await;
-    archive.add("api-version.json", version.map(String::into_bytes));
     match timeout(REQUEST_TIMEOUT, nodes::sessions(cloud)).await {
         Ok(Ok(found)) => archive.add("sessions.json", document(&found.sessions, &redactor)),
         Ok(Err(error)) => archive.fail("sessions.json", Some(with_causes(error.as_ref()))),
@@ -175,7 +185,7 @@ fn document(value: &impl Serialize, redactor: &Redactor) -> Result<Vec<u8>, Stri
 }
 
 /// Adds options and logs of the clouds that run on this machine.
-fn add_processes(
+async fn add_processes(
     archive: &mut Archive,
     options: &Bundle,
     clouds: &[RunningCloud],
@@ -193,11 +203,18 @@ fn add_processes(
     archive.add("processes.json", document(&processes, redactor));
     let logs = clouds.iter().filter_map(|cloud| cloud.log.clone());
     let logs: Vec<PathBuf> = logs.chain(options.logs.files.iter().cloned()).collect();
+    let range = TimeRange::from(&options.logs);
     if logs.is_empty() {
-        let why = "no cloud in the background has a log file; name one with --log-file".to_owned();
-        archive.fail("logs", Some(why));
+        let unit = SERVICE;
+        let journal = LogReader { unit, range }.journal().await;
+        let journal = journal.map(|log| redactor.bytes(&log)).map_err(|why| {
+            format!(
+                "no cloud in the background has a log file, and {why}; name one with --log-file"
+            )
+        });
+        archive.add(&format!("logs/{SERVICE}"), journal);
     }
-    add_log_files(archive, &logs, TimeRange::from(&options.logs), redactor);
+    add_log_files(archive, &logs, range, redactor);
 }
 
 /// Returns the arguments of a process; empty if it has ended.

@@ -21,6 +21,8 @@ use super::process::{Process, start_ticks};
 /// The largest record in bytes, and how many files are read.
 const MAX_RECORD_BYTES: u64 = 64 * 1024;
 const MAX_FILES: usize = 2000;
+/// The directory of the records of the packaged service (`packaging/cloudsim.service`), which root can read.
+const SERVICE: &str = "/run/cloudsim/cloudsim";
 /// How long a start waits for others that write their records, and how often it tries.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
@@ -143,9 +145,12 @@ impl Records {
             _ => {}
         }
         let found = fs::symlink_metadata(directory).with_context(|| unreadable(directory))?;
-        let is_private =
-            found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0;
-        if !is_private {
+        if found.uid() != geteuid().as_raw() {
+            bail!(
+                "{shown} belongs to another user; set XDG_RUNTIME_DIR to a directory that you own"
+            );
+        }
+        if !found.is_dir() || found.mode() & 0o077 != 0 {
             bail!(
                 "{shown} is accessible to other users; remove it, or set XDG_RUNTIME_DIR to a directory that you own"
             );
@@ -184,6 +189,20 @@ impl Records {
     /// The directory is not private, or cannot be read.
     pub(super) fn list(&self) -> anyhow::Result<Vec<RunningCloud>> {
         self.list_beside(None)
+    }
+
+    /// Returns these clouds and that of the packaged service, if this user may see it.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    pub(super) fn list_with_service(&self) -> anyhow::Result<Vec<RunningCloud>> {
+        let mut clouds = self.list()?;
+        let service = Path::new(SERVICE);
+        if self.directory != service {
+            clouds.extend(others(service));
+            clouds.sort_by_key(|cloud| (cloud.since, cloud.process.pid));
+        }
+        Ok(clouds)
     }
 
     /// The same for a cloud that has no record yet, whose log is kept.
@@ -239,11 +258,26 @@ async fn lock(directory: &Path) -> anyhow::Result<File> {
     }
 }
 
+/// Returns the running clouds of another user's directory; none if it cannot be read.
+fn others(directory: &Path) -> Vec<RunningCloud> {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let files = entries.take(MAX_FILES).flatten().map(|entry| entry.path());
+    let records = files.filter(|file| file.extension().is_some_and(|it| it == "json"));
+    records.filter_map(|file| read_running(&file)).collect()
+}
+
+/// Reads the record of a running cloud.
+fn read_running(file: &Path) -> Option<RunningCloud> {
+    let text = read_regular_text(file, MAX_RECORD_BYTES).ok()?;
+    let cloud: RunningCloud = serde_json::from_str(&text).ok()?;
+    cloud.process.is_running().then_some(cloud)
+}
+
 /// Reads a record. That of a process that has ended, as after `kill -9`, is removed, and so is what is no record.
 fn read(file: &Path) -> Option<RunningCloud> {
-    let text = read_regular_text(file, MAX_RECORD_BYTES).ok();
-    let cloud: Option<RunningCloud> = text.and_then(|text| serde_json::from_str(&text).ok());
-    let running = cloud.filter(|cloud| cloud.process.is_running());
+    let running = read_running(file);
     if running.is_none() {
         let _ = fs::remove_file(file);
     }

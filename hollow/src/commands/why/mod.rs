@@ -35,7 +35,7 @@ use crate::cli::{Access, ExplainedKind, ExplainedObject};
 
 /// The namespace of the nodes' Leases.
 const LEASES: &str = "kube-node-lease";
-/// Most events that are read of one pod.
+/// Most events that are read of one object.
 const MAX_EVENTS: u32 = 500;
 
 /// Prints the steps; the code is 1 if one is missing.
@@ -136,9 +136,35 @@ async fn node_facts(cloud: &Remote, name: &str) -> anyhow::Result<NodeFacts> {
         facts.others = names(&api).await?;
     }
     facts.node = node;
+    facts.rejection = rejection(cloud, name).await?;
     facts.fault = fault(cloud, name).await;
     facts.set_sessions(nodes::sessions(cloud).await?);
     Ok(facts)
+}
+
+/// Returns the time and the message of the newest event about a rejected connection of the node.
+async fn rejection(cloud: &Remote, node: &str) -> anyhow::Result<Option<(Timestamp, String)>> {
+    let of_node = ListParams::default()
+        .fields(&format!(
+            "involvedObject.kind=Node,involvedObject.name={node}"
+        ))
+        .limit(MAX_EVENTS);
+    let events = Api::<Event>::all(cloud.client.clone()).list(&of_node).await;
+    let events = events.context("cannot list the node's events")?.items;
+    let rejections = events.into_iter().filter_map(|event| {
+        let reason = event.reason.as_deref().unwrap_or_default();
+        if !cloudsim::REJECTION_EVENTS.contains(&reason) {
+            return None;
+        }
+        Some((event_time(&event)?, event.message?))
+    });
+    Ok(rejections.max())
+}
+
+/// Returns when an event last happened.
+fn event_time(event: &Event) -> Option<Timestamp> {
+    let last = event.last_timestamp.as_ref().map(|time| time.0);
+    last.or_else(|| event.event_time.as_ref().map(|time| time.0))
 }
 
 /// Returns the fault of the cloud that keeps a node away. Only a cloud in standalone mode has faults.

@@ -21,6 +21,9 @@ const START: &str = "run `edge-agent check` on the node; one of `cloudsim up --n
 /// How the name of the simulated runtime begins.
 const SIMULATED: &str = "outrigger-sim";
 
+/// A node renews its Lease every ten seconds.
+const SILENCE: SignedDuration = SignedDuration::from_secs(25);
+
 /// A larger difference between the clocks of a node and this machine is reported.
 const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 
@@ -41,6 +44,8 @@ pub(super) struct NodeFacts {
     pub(super) fault: Option<String>,
     /// Names of other nodes.
     pub(super) others: Vec<String>,
+    /// The newest event about a rejected connection: its time, and its message, which has the cure.
+    pub(super) rejection: Option<(Timestamp, String)>,
 }
 
 impl NodeFacts {
@@ -97,11 +102,22 @@ impl NodeFacts {
     /// Checks that the node is connected, with how long.
     pub(super) fn connection(&self, now: Timestamp) -> Finding {
         match &self.session {
-            Some(session) => Ok(format!(
-                "to this cloud for {} from {}",
-                age(session.since, now),
-                session.address.ip()
-            )),
+            Some(session) => {
+                let address = session.address.ip();
+                let text = format!(
+                    "to this cloud for {} from {address}",
+                    age(session.since, now)
+                );
+                match self.silence(session, now) {
+                    None => Ok(text),
+                    Some(silence) => missing(
+                        format!(
+                            "{text}, but without a heartbeat for {silence}: the link may be cut"
+                        ),
+                        CHECK,
+                    ),
+                }
+            }
             None if !self.is_edge() => {
                 Ok("not an edge node: its kubelet reaches the API server itself".to_owned())
             }
@@ -110,31 +126,63 @@ impl NodeFacts {
             }
             None => {
                 let text = format!("{} is not connected; {}", self.name, self.heartbeat(now));
-                match &self.fault {
-                    Some(fault) => missing(
+                match (&self.fault, self.recent_rejection()) {
+                    (Some(fault), _) => missing(
                         format!("{text}; this cloud has a fault for it: {fault}"),
                         format!("`cloudsim faults restore {}`", self.name),
                     ),
-                    None if self.is_simulated() => missing(text, START),
-                    None => missing(text, CHECK),
+                    (None, Some((time, message))) => missing(
+                        format!("{text}; rejected {} ago: {message}", age(*time, now)),
+                        "do what the message says; `edge-agent check` on the node shows the details",
+                    ),
+                    (None, None) if self.is_reset() => missing(
+                        format!("{text}; the machine was reset (`edge-agent reset`)"),
+                        format!(
+                            "join it again: `edge-agent join --cloud ADDRESS --token TOKEN`; or remove it: `kubectl delete node {}`",
+                            self.name
+                        ),
+                    ),
+                    (None, None) if self.is_simulated() => missing(text, START),
+                    (None, None) => missing(text, CHECK),
                 }
             }
         }
     }
 
+    /// Returns how long the node is silent, if that is longer than the heartbeats of a node with a working link.
+    fn silence(&self, session: &NodeSession, now: Timestamp) -> Option<String> {
+        let last = self.renewed()?.max(session.since);
+        (now.duration_since(last) >= SILENCE).then(|| age(last, now))
+    }
+
+    /// Returns the rejection, unless the node was connected later.
+    fn recent_rejection(&self) -> Option<&(Timestamp, String)> {
+        let renewed = self.renewed().unwrap_or(Timestamp::UNIX_EPOCH);
+        self.rejection.as_ref().filter(|(time, _)| *time >= renewed)
+    }
+
+    fn is_reset(&self) -> bool {
+        let message = self
+            .condition("Ready")
+            .and_then(|ready| ready.message.as_deref());
+        message == Some(agent::RESET_MESSAGE)
+    }
+
+    fn renewed(&self) -> Option<Timestamp> {
+        let spec = self.lease.as_ref()?.spec.as_ref()?;
+        Some(spec.renew_time.as_ref()?.0)
+    }
+
     fn heartbeat(&self, now: Timestamp) -> String {
-        let spec = self.lease.as_ref().and_then(|lease| lease.spec.as_ref());
-        let renewed = spec.and_then(|spec| spec.renew_time.as_ref());
-        renewed.map_or_else(
-            || "it has sent no heartbeat".to_owned(),
-            |time| format!("last heartbeat {} ago", age(time.0, now)),
+        self.renewed().map_or_else(
+            || "it has never sent a heartbeat".to_owned(),
+            |time| format!("last heartbeat {} ago", age(time, now)),
         )
     }
 
     /// Describes a clock of the node that is fast: its heartbeat has the time of the node.
     fn clock_error(&self, now: Timestamp) -> Option<String> {
-        let spec = self.lease.as_ref()?.spec.as_ref()?;
-        let renewed = spec.renew_time.as_ref()?.0;
+        let renewed = self.renewed()?;
         let is_fast = renewed.duration_since(now) >= CLOCK_TOLERANCE;
         is_fast.then(|| {
             let fast = age(now, renewed);
@@ -200,7 +248,7 @@ impl NodeFacts {
         if !pressures.is_empty() {
             return missing(
                 format!("{}: new pods are rejected", pressures.join(", ")),
-                "free memory, disk space or processes on the node; `edge-agent check` says how much is missing",
+                "free memory, disk space or processes on the node; `edge-agent check` shows how much is missing",
             );
         }
         let spec = self.node.as_ref().and_then(|node| node.spec.as_ref());

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Event, Pod, PodCondition, PodS
 use kube::ResourceExt;
 
 use super::{
+    event_time,
     node::NodeFacts,
     step::{Chain, Finding, missing},
 };
@@ -22,6 +23,7 @@ const IMAGE_REASONS: [&str; 6] = [
     "ImageInspectError",
     "RegistryUnavailable",
 ];
+const IMAGE_FIX: &str = "correct the name of the image or its pull secret, or import the image into the node's container runtime";
 /// Reasons of events that tell of volumes.
 const VOLUME_REASONS: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
 
@@ -67,11 +69,8 @@ impl PodFacts {
             let reason = event.reason.as_deref().unwrap_or_default();
             reasons.contains(&reason)
         };
-        let time = |event: &&Event| {
-            let last = event.last_timestamp.as_ref().map(|time| time.0);
-            last.or_else(|| event.event_time.as_ref().map(|time| time.0))
-        };
-        let newest = self.events.iter().filter(is_meant).max_by_key(time)?;
+        let newest = self.events.iter().filter(is_meant);
+        let newest = newest.max_by_key(|event| event_time(event))?;
         newest.message.clone()
     }
 
@@ -102,10 +101,15 @@ impl PodFacts {
             .filter(|it| it.status == "False")
             .and_then(|it| it.message)
         {
-            Some(message) => missing(
-                message,
-                "add a node that fits, or change requests, nodeSelector, affinity or tolerations of the pod",
-            ),
+            Some(message) => {
+                let fix = if self.needs.is_empty() {
+                    "add a node that fits, or change requests, nodeSelector, affinity or tolerations of the pod"
+                } else {
+                    "create what is missing; the pod starts by itself then"
+                };
+                let needs = self.needs.iter().map(|need| format!("; {need}"));
+                missing(message + &needs.collect::<String>(), fix)
+            }
             None => missing(
                 format!("the scheduler {scheduler:?} has not considered it"),
                 format!(
@@ -164,7 +168,7 @@ impl PodFacts {
                     "{reason}: {}",
                     status.message.as_deref().unwrap_or("no message")
                 ),
-                "the node refused or ended it, and does not start it again: delete the pod and create it anew, with requests that fit",
+                "the node refused or ended it, and does not start it again: delete the pod and create it again, with requests that fit",
             ),
             _ => Ok("the node has not refused it".to_owned()),
         }
@@ -175,10 +179,13 @@ impl PodFacts {
             return missing(need, "create it; the pod starts by itself then");
         }
         match self.event(&VOLUME_REASONS) {
-            Some(message) if !self.has_started() => missing(
-                message,
-                "correct the volume in the pod's spec, or what it names on the node",
-            ),
+            Some(message) if !self.has_started() => {
+                let fix = cure(
+                    &message,
+                    "correct the volume in the pod's spec, or what it names on the node",
+                );
+                missing(message, fix)
+            }
             _ => Ok("the ConfigMaps, Secrets and volumes that it names exist".to_owned()),
         }
     }
@@ -190,10 +197,13 @@ impl PodFacts {
 
     fn network(&self) -> Finding {
         match self.event(&["FailedCreatePodSandBox"]) {
-            Some(message) if !self.has_started() => missing(
-                message,
-                "run `edge-agent check` on the node: its pod network (CNI) or pause image is missing",
-            ),
+            Some(message) if !self.has_started() => {
+                let fix = cure(
+                    &message,
+                    "run `edge-agent check` on the node: it checks the runtime and the pod network",
+                );
+                missing(message, fix)
+            }
             _ => Ok(self.status().pod_ip.map_or_else(
                 || "no failure was reported".to_owned(),
                 |address| format!("address {address}"),
@@ -209,16 +219,21 @@ impl PodFacts {
             let reason = waiting.reason.unwrap_or_default();
             if IMAGE_REASONS.contains(&reason.as_str()) {
                 let message = waiting.message.unwrap_or_default();
+                let (image, name) = (&container.image, &container.name);
                 return missing(
-                    format!(
-                        "{reason} of {} for container {}: {message}",
-                        container.image, container.name
-                    ),
-                    "correct the name of the image or its pull secret, or import the image into the node's container runtime",
+                    format!("{reason} of {image} for container {name}: {message}"),
+                    cure(&message, IMAGE_FIX),
                 );
             }
         }
-        Ok("no container waits for its image".to_owned())
+        // between two attempts, no container waits for its image
+        match self.event(&["Failed"]) {
+            Some(message) if !self.has_started() && message.contains("pull") => {
+                let fix = cure(&message, IMAGE_FIX);
+                missing(message, fix)
+            }
+            _ => Ok("no container waits for its image".to_owned()),
+        }
     }
 
     fn start(&self) -> Finding {
@@ -241,14 +256,23 @@ impl PodFacts {
                 let (message, ended) = (waiting.message.unwrap_or_default(), last.as_ref());
                 let ended = ended.map_or_else(String::new, |it| {
                     let why = it.reason.as_deref().unwrap_or("ended");
-                    format!("; before: {why}, exit code {}", it.exit_code)
+                    let message = it.message.as_deref().map(|text| format!(": {text}"));
+                    let message = message.unwrap_or_default();
+                    format!("; before: {why}, exit code {}{message}", it.exit_code)
                 });
-                let out_of_memory =
-                    last.is_some_and(|it| it.reason.as_deref() == Some("OOMKilled"));
+                let liveness = self.event(&["Unhealthy"]).filter(|message| {
+                    message.starts_with("Liveness") || message.starts_with("Startup")
+                });
+                let ended = match &liveness {
+                    Some(message) => format!("{ended}; {message}"),
+                    None => ended,
+                };
                 let fix = match reason.as_str() {
-                    _ if out_of_memory => {
-                        format!("raise the memory limit of container {name}")
-                    }
+                    "CrashLoopBackOff" if liveness.is_some() => format!(
+                        "correct the liveness or startup probe of container {name}, or find out why it does not answer: `kubectl logs {} \
+                         --previous -c {name}`",
+                        self.pod.name_any()
+                    ),
                     "CrashLoopBackOff" => format!(
                         "read its output: `kubectl logs {} --previous -c {name}`",
                         self.pod.name_any()
@@ -260,12 +284,9 @@ impl PodFacts {
                     _ => "wait for some seconds; then read the events of the pod with `kubectl describe`"
                         .to_owned(),
                 };
-                return missing(
-                    format!("container {name} waits: {reason} {message}{ended}")
-                        .trim_end()
-                        .to_owned(),
-                    fix,
-                );
+                let text = format!("container {name} waits: {reason} {message}{ended}");
+                let fix = cure(&text, &fix);
+                return missing(text.trim_end(), fix);
             }
             let failed = state.terminated.filter(|it| it.exit_code != 0);
             if let Some(ended) = failed {
@@ -285,7 +306,10 @@ impl PodFacts {
         let restarts: i32 = containers.iter().map(|it| it.restart_count).sum();
         Ok(match restarts {
             0 => "all containers run".to_owned(),
-            _ => format!("all containers run, after {restarts} restarts"),
+            _ => format!(
+                "all containers run, after {}",
+                wire::text::count(usize::try_from(restarts).unwrap_or_default(), "restart")
+            ),
         })
     }
 
@@ -322,9 +346,14 @@ impl PodFacts {
                 Some(node) => format!("{} has not confirmed the end of its containers", node.name),
                 None => "it is still in the API".to_owned(),
             },
-            "wait for the grace period; a node that never returns needs `kubectl delete --force`",
+            "wait for the grace period; if the node has lost its data or never returns: `kubectl delete --force --grace-period 0`",
         )
     }
+}
+
+/// Returns the cure of a known cause in the text, or else this one.
+fn cure(text: &str, otherwise: &str) -> String {
+    edged::pod_cause(text).map_or_else(|| otherwise.to_owned(), |known| known.cure.to_owned())
 }
 
 /// Returns the steps of a pod.

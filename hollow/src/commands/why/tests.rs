@@ -69,6 +69,7 @@ fn node() -> NodeFacts {
         )),
         fault: None,
         others: Vec::new(),
+        rejection: None,
     }
 }
 
@@ -107,6 +108,26 @@ fn first_missing_step_of_a_node_is_found() {
     let cut = NodeFacts {
         session: None,
         fault: Some("link: cut".to_owned()),
+        ..node()
+    };
+    let rejected = |time: &str| NodeFacts {
+        session: None,
+        rejection: Some((
+            time.parse().unwrap(),
+            "the certificate expired; join again".to_owned(),
+        )),
+        ..node()
+    };
+    let reset = NodeFacts {
+        session: None,
+        ..changed_node(json!({"status": {"conditions": [
+            {"type": "Ready", "status": "False", "message": agent::RESET_MESSAGE},
+        ]}}))
+    };
+    let silent = NodeFacts {
+        lease: Some(decode(
+            json!({"spec": {"renewTime": "2025-06-01T11:59:29.000000Z"}}),
+        )),
         ..node()
     };
     let uncertain = NodeFacts {
@@ -152,6 +173,19 @@ fn first_missing_step_of_a_node_is_found() {
             Some("connected"),
             "this cloud has a fault for it: link: cut",
         ),
+        (
+            rejected("2025-06-01T11:59:55Z"),
+            Some("connected"),
+            "rejected 5s ago: the certificate expired; join again",
+        ),
+        // it was connected later
+        (
+            rejected("2025-06-01T11:59:45Z"),
+            Some("connected"),
+            "edge-1 is not connected; last heartbeat 10s ago",
+        ),
+        (reset, Some("connected"), "the machine was reset"),
+        (silent, Some("connected"), "without a heartbeat for 31s"),
         (two, Some("agent"), "192.0.2.9:4712"),
         (fast, Some("ready"), "clock of the node is 2h fast"),
         (
@@ -334,6 +368,24 @@ fn first_missing_step_of_a_pod_on_its_node_is_found() {
             "before: Error, exit code 3",
         ),
         (waiting(&crash, &killed), Some("started"), "OOMKilled"),
+        (
+            with_event(
+                waiting(&crash, &ended),
+                "Unhealthy",
+                "Liveness probe failed: refused",
+            ),
+            Some("started"),
+            "Liveness probe failed: refused",
+        ),
+        (
+            with_event(
+                creating(),
+                "Failed",
+                "failed to pull and unpack image busybox: not found",
+            ),
+            Some("image"),
+            "failed to pull",
+        ),
         (waiting(&ended, &none), Some("started"), "exit code 3"),
         (
             pod(json!({"status": {"containerStatuses": null}})),
@@ -353,9 +405,23 @@ fn first_missing_step_of_a_pod_on_its_node_is_found() {
     ] {
         assert_missing(&pod::chain(&facts, now()), step, text);
     }
-    let out_of_memory = pod::chain(&waiting(&crash, &killed), now());
-    let fix = out_of_memory.missing().and_then(|step| step.fix.as_deref());
-    assert_eq!(fix, Some("raise the memory limit of container c"));
+    let pause = "failed to get sandbox image pause:3.6";
+    let not_root = json!({"waiting": {"reason": "CreateContainerConfigError", "message": "container has runAsNonRoot"}});
+    for (facts, expected) in [
+        (waiting(&crash, &killed), "raise resources.limits.memory"),
+        (
+            with_event(creating(), "FailedCreatePodSandBox", pause),
+            "sandbox_image",
+        ),
+        (waiting(&not_root, &none), "securityContext.runAsUser"),
+    ] {
+        let chain = pod::chain(&facts, now());
+        let fix = chain.missing().and_then(|step| step.fix.clone());
+        assert!(
+            fix.as_ref().is_some_and(|fix| fix.contains(expected)),
+            "{fix:?}"
+        );
+    }
 }
 
 #[test]
