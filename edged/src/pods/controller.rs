@@ -70,12 +70,23 @@ pub(crate) async fn run(context: Arc<Context>, inputs: Inputs) {
             Err(controller::Error::ObjectNotFound(_)) => {}
             Err(controller::Error::ReconcilerFailed(error, pod)) => {
                 let namespace = pod.namespace.unwrap_or_default();
-                tracing::warn!(namespace, pod = pod.name, error = &error as &dyn std::error::Error, "failed to sync pod");
+                tracing::warn!(
+                    namespace,
+                    pod = pod.name,
+                    error = &error as &dyn std::error::Error,
+                    "failed to sync pod"
+                );
             }
             Err(controller::Error::QueueError(error)) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "watch of pods interrupted");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "watch of pods interrupted"
+                );
             }
-            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "cannot reconcile pods"),
+            Err(error) => tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "cannot reconcile pods"
+            ),
         })
         .await;
 }
