@@ -71,7 +71,8 @@ fn as_edge(file: &Path, objects: &str) -> anyhow::Result<(Output, Value)> {
     Ok((output, outcome))
 }
 
-/// Returns kind, resource and the first changed path of each difference. How many states of a Node are sent depends on timing.
+/// Returns kind, resource and the first changed path of each difference. How many states of a Node, or of the permissions of a service
+/// account, are sent depends on timing.
 fn differences(outcome: &Value) -> Vec<String> {
     let all = outcome["comparison"]["differences"].as_array();
     let text = |one: &Value| {
@@ -79,12 +80,16 @@ fn differences(outcome: &Value) -> Vec<String> {
         let of = |key: &str| one[key].as_str().unwrap_or_default();
         format!("{} {} {} {path}", of("sort"), of("kind"), of("resource"))
     };
-    let is_node = |one: &&Value| {
-        ["node", "node-status", "node-status-response"]
-            .iter()
-            .any(|kind| one["kind"] == *kind)
+    let is_timing = |one: &&Value| {
+        let kinds = [
+            "node",
+            "node-status",
+            "node-status-response",
+            "service-account-access",
+        ];
+        kinds.iter().any(|kind| one["kind"] == *kind)
     };
-    let others = all.into_iter().flatten().filter(|one| !is_node(one));
+    let others = all.into_iter().flatten().filter(|one| !is_timing(one));
     others.map(text).collect()
 }
 
