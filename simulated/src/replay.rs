@@ -2,15 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use peer::session::{Automatic, Session};
+use peer::{
+    session::{Automatic, Session},
+    transport::Outgoing,
+};
 use record::Recorder;
 use replay::{Link, Outcome, Plan, PlayOptions, Player, drive};
 use serde_json::{Value, json};
 use tokio::{io::duplex, sync::mpsc};
-use tokio_tungstenite::{
-    WebSocketStream,
-    tungstenite::{self, protocol::Role},
-};
+use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
 use wire::Message;
 
 use crate::{Faults, World, settled::list, watcher::neutral, world::PODS};
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct SimulatedLink(Session);
 
 impl Link for SimulatedLink {
-    fn sender(&self) -> mpsc::Sender<tungstenite::Message> {
+    fn sender(&self) -> mpsc::Sender<Outgoing> {
         self.0.sender()
     }
 

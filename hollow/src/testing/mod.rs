@@ -230,8 +230,9 @@ impl TestCloud {
         })
     }
 
-    /// Plays the edge of a recording against this cloud, as fast as the cloud answers. The node has the name of the recording, so it must be
-    /// none of this cloud's nodes. Returns what the cloud sent differently, and what could not be sent. [`replay::Script`] has the messages.
+    /// Plays the edge of a recording against this cloud, as fast as the cloud answers. The node has the name of the recording, so it must
+    /// be none of this cloud's nodes. Returns what the cloud sent differently, and what could not be sent. [`replay::Script`] has the
+    /// messages.
     ///
     /// # Errors
     /// [`Error::Replay`]: the recording cannot be used, or the cloud does not accept its node.
