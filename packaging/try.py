@@ -10,6 +10,7 @@ import hashlib
 import json
 import pathlib
 import platform
+import socket
 import subprocess
 import sys
 import tarfile
@@ -133,8 +134,14 @@ def port_of(log, word):
     return next((part.split()[0] for part in line.split("Ports", 1)[-1].split(",") if word in part), None) if line else None
 
 
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
 def try_processor(release, processor, native, limit):
-    folder = release.folder / f"run-{processor}"
+    folder, node = release.folder / f"run-{processor}", processor.replace("_", "-")
     folder.mkdir()
     cloud = Cloud(release.program("cloudsim", native), folder / "cloud")
     started = []
@@ -142,15 +149,15 @@ def try_processor(release, processor, native, limit):
         until("the cloud", limit, lambda: port_of(cloud.log.name, "CloudHub"))
         ports = {word: port_of(cloud.log.name, word) for word in ("CloudHub", "certificates", "logs")}
         token = text([*release.program("cloudsim", native), "token", "--kubeconfig", cloud.kubeconfig]).strip()
-        socket = folder / "cri.sock"
+        endpoint = folder / "cri.sock"
         with open(folder / "agent.log", "w") as log:
-            started.append(subprocess.Popen([*release.program("cloudsim", native), "runtime", "--socket", socket], stdout=log, stderr=log))
-            until("the runtime", limit, socket.exists)
+            started.append(subprocess.Popen([*release.program("cloudsim", native), "runtime", "--socket", endpoint], stdout=log, stderr=log))
+            until("the runtime", limit, endpoint.exists)
             begin = time.monotonic()
             command = [
-                *release.program("edge-agent", processor), "join", "--foreground", "--root", folder / "node", "--name", processor,
+                *release.program("edge-agent", processor), "join", "--foreground", "--root", folder / "node", "--name", node,
                 "--cloud", f"127.0.0.1:{ports['CloudHub']}", "--cert-port", ports["certificates"], "--tunnel-port", ports["logs"],
-                "--token", token, "--runtime-endpoint", f"unix://{socket}", "--read-only-port", "0", "--mqtt-port", "0",
+                "--token", token, "--runtime-endpoint", f"unix://{endpoint}", "--read-only-port", "0", "--mqtt-port", free_port(),
             ]
             started.append(subprocess.Popen(command, stdout=log, stderr=log))
         agent = started[-1]
@@ -166,6 +173,8 @@ def try_processor(release, processor, native, limit):
         text([*kubectl, "apply", "--filename", "-"], input=POD)
         text([*kubectl, "wait", "--for=condition=Ready", "pod/hello", f"--timeout={limit}s"])
         memory = pathlib.Path(f"/proc/{agent.pid}/status").read_text().split("VmRSS:")[1].split("kB")[0].strip()
+        # the volume of its token is a mount
+        text([*kubectl, "delete", "pod/hello", f"--timeout={limit}s"])
         print(f"edge-agent {processor}: Ready after {ready:.1f} s, a pod runs; {int(memory) / 1000:.1f} MB resident", flush=True)
     finally:
         for process in reversed(started):

@@ -15,10 +15,9 @@ use wire::{Message, Operation};
 
 use crate::{
     align::{Alignment, Hashes, align},
-    content::{Comparer, Ids, Path, find, hash_value, path_text},
+    content::{Comparer, Ids, Path, find, generated_name, hash_value, path_text},
     script::{Script, Sent},
     text::{Names, canonical},
-    translate::generated_name,
 };
 
 /// Kinds that carry a state: a repetition without a change is ignored, with its answers.

@@ -8,6 +8,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use record::redact::MASK;
 use serde_json::Value;
+use wire::Message;
 
 use crate::text::{self, Names, Token};
 
@@ -329,4 +330,24 @@ fn without_durations(text: &str) -> String {
         }
     }
     result
+}
+
+/// Returns the name of the object in a message, and its prefix, if the name was generated.
+pub(crate) fn generated_name(message: &Message) -> Option<(&str, &str)> {
+    let of = |metadata: &'_ Value| {
+        metadata
+            .get("generateName")
+            .and_then(Value::as_str)
+            .is_some()
+    };
+    let metadata = [
+        &message.content["metadata"],
+        &message.content["Object"]["metadata"],
+    ];
+    let metadata = metadata.into_iter().find(|metadata| of(metadata))?;
+    let (name, prefix) = (
+        metadata["name"].as_str()?,
+        metadata["generateName"].as_str()?,
+    );
+    (name.len() > prefix.len() && name.starts_with(prefix)).then_some((name, prefix))
 }

@@ -16,7 +16,7 @@ use crate::{
     plan::Plan,
     script::{Script, Sent},
     text::Names,
-    translate::{Translator, generated_name},
+    translate::Translator,
 };
 
 /// The most expected messages of one resource among which a counterpart is searched.

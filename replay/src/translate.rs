@@ -10,7 +10,7 @@ use wire::Message;
 
 use crate::{
     compare::compare_messages,
-    content::{Comparer, Ids, parse_embedded},
+    content::{Comparer, Ids, generated_name, parse_embedded},
     text::{Names, Token, tokens},
 };
 
@@ -180,26 +180,6 @@ impl Translator {
         }
         result
     }
-}
-
-/// Returns the name of the object in a message, and its prefix, if the name was generated.
-pub(crate) fn generated_name(message: &Message) -> Option<(&str, &str)> {
-    let of = |metadata: &'_ Value| {
-        metadata
-            .get("generateName")
-            .and_then(Value::as_str)
-            .is_some()
-    };
-    let metadata = [
-        &message.content["metadata"],
-        &message.content["Object"]["metadata"],
-    ];
-    let metadata = metadata.into_iter().find(|metadata| of(metadata))?;
-    let (name, prefix) = (
-        metadata["name"].as_str()?,
-        metadata["generateName"].as_str()?,
-    );
-    (name.len() > prefix.len() && name.starts_with(prefix)).then_some((name, prefix))
 }
 
 /// Moves a time, and keeps the number of digits of its seconds.

@@ -8,13 +8,14 @@ mod joining;
 mod kit;
 mod mqtt;
 mod node;
+mod options;
 mod pods;
 mod reconnection;
 mod robustness;
 mod state;
 mod tunnel;
 
-pub use self::kit::{Kit, Options};
+pub use self::{kit::Kit, options::Options};
 use crate::{Case, CaseInfo, CaseResult, run::run};
 
 /// Returns the descriptions of all cases, in the order in which they run.

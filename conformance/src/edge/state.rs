@@ -21,7 +21,7 @@ use wire::{
     Change, Downstream, Message, Operation, ResourcePath, Source, enroll::Ca, session::NODE_HEADER,
 };
 
-use super::kit::Options;
+use super::options::Options;
 
 /// Messages that are kept. Older ones are forgotten.
 const MAX_SEEN: usize = 20_000;

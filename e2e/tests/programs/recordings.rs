@@ -70,6 +70,11 @@ fn json_frames(files: &[PathBuf]) -> anyhow::Result<String> {
     Ok(run(&mut show)?.success()?.text())
 }
 
+/// Returns the resource of the status of a pod.
+fn status_path(pod: &str) -> String {
+    format!("default/podpatch/{pod}")
+}
+
 /// Checks that frames of these kinds were recorded.
 fn ensure_kinds(frames: &str, kinds: &[&str]) -> anyhow::Result<()> {
     for kind in kinds {
@@ -104,6 +109,13 @@ fn pods_run_through_the_recording_proxy_and_restarts_of_cloud_and_proxy() -> any
     cloud.process.start_again()?;
     cloud.process.wait_for("is ready")?;
     run_pod(&cloud, "second")?;
+    let file = |name: &str| directory.path().join(name);
+    // what a killed proxy has not written is lost
+    until("the status of second in the recording", || {
+        let frames = json_frames(&[file("session.rec")])?;
+        ensure!(frames.contains(&status_path("second")), "it is not there");
+        anyhow::Ok(())
+    })?;
 
     let mut logs = proxy.log();
     proxy.kill()?;
@@ -114,15 +126,14 @@ fn pods_run_through_the_recording_proxy_and_restarts_of_cloud_and_proxy() -> any
     proxy.terminate()?;
     logs += &proxy.log();
 
-    let file = |name: &str| directory.path().join(name);
     let frames = json_frames(&[file("session.rec.1"), file("session.rec")])?;
     let kinds = ["request", "response", "node-registration", "Exec", "Data"];
     ensure_kinds(&frames, &kinds)?;
     ensure_kinds(&frames, &["ping", "pong", "pod-status", "secret"])?;
     ensure!(!frames.contains("\"kind\":\"malformed\""), "{frames}");
     for pod in ["first", "second", "third"] {
-        let path = format!("default/podpatch/{pod}");
-        ensure!(frames.contains(&path), "no status of {pod} was recorded");
+        let is_there = frames.contains(&status_path(pod));
+        ensure!(is_there, "no status of {pod} was recorded");
     }
     let real = fs::read_to_string(file("token"))?;
     for secret in [CANARY, &real, &token] {

@@ -31,7 +31,12 @@ pub(super) fn lines(
     };
     lines.push(Line::Value(label, api.to_owned()));
     if let Some(path) = cloud.login_path() {
-        lines.push(Line::Value("Page", format!("{api}{path}")));
+        // the journal has more readers than a terminal
+        let page = match is_service() {
+            true => "`cloudsim ui` prints a login link".to_owned(),
+            false => format!("{api}{path}"),
+        };
+        lines.push(Line::Value("Page", page));
     }
     if addresses.api.is_some() {
         lines.push(Line::Value("Nodes", nodes(up)));

@@ -151,13 +151,13 @@ impl NodeFacts {
 
     /// Returns how long the node is silent, if that is longer than the heartbeats of a node with a working link.
     fn silence(&self, session: &NodeSession, now: Timestamp) -> Option<String> {
-        let last = self.renewed()?.max(session.since);
+        let last = self.heartbeat_time()?.max(session.since);
         (now.duration_since(last) >= SILENCE).then(|| age(last, now))
     }
 
     /// Returns the rejection, unless the node was connected later.
     fn recent_rejection(&self) -> Option<&(Timestamp, String)> {
-        let renewed = self.renewed().unwrap_or(Timestamp::UNIX_EPOCH);
+        let renewed = self.heartbeat_time().unwrap_or(Timestamp::UNIX_EPOCH);
         self.rejection.as_ref().filter(|(time, _)| *time >= renewed)
     }
 
@@ -168,13 +168,13 @@ impl NodeFacts {
         message == Some(agent::RESET_MESSAGE)
     }
 
-    fn renewed(&self) -> Option<Timestamp> {
+    fn heartbeat_time(&self) -> Option<Timestamp> {
         let spec = self.lease.as_ref()?.spec.as_ref()?;
         Some(spec.renew_time.as_ref()?.0)
     }
 
     fn heartbeat(&self, now: Timestamp) -> String {
-        self.renewed().map_or_else(
+        self.heartbeat_time().map_or_else(
             || "it has never sent a heartbeat".to_owned(),
             |time| format!("last heartbeat {} ago", age(time, now)),
         )
@@ -182,7 +182,7 @@ impl NodeFacts {
 
     /// Describes a clock of the node that is fast: its heartbeat has the time of the node.
     fn clock_error(&self, now: Timestamp) -> Option<String> {
-        let renewed = self.renewed()?;
+        let renewed = self.heartbeat_time()?;
         let is_fast = renewed.duration_since(now) >= CLOCK_TOLERANCE;
         is_fast.then(|| {
             let fast = age(now, renewed);
