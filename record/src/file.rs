@@ -108,13 +108,7 @@ impl Files {
     }
 
     fn append(&mut self, line: &Line) -> io::Result<()> {
-        let text = serde_json::to_vec(line)?;
-        if text.len() + 1 > MAX_LINES_BYTES {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("a line of {} bytes is too long", text.len()),
-            ));
-        }
+        let text = line.encode(MAX_LINES_BYTES - 1)?;
         if self.lines.len() + text.len() + 1 > MAX_LINES_BYTES {
             self.write_block()?;
         }

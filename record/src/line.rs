@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use wire::{Message, version};
 
 /// The version of the format that is written. A reader refuses later versions.
@@ -183,7 +184,30 @@ pub struct Gap {
     pub frames: u64,
 }
 
+/// The deepest nesting of a line. A reader's parser ends at 128 levels.
+const MAX_DEPTH: usize = 120;
+
 impl Line {
+    /// Returns the text of the line, without its end, of `limit` bytes at most. A frame that is larger, or nested too deeply for readers, is
+    /// written without its content, and another line of that kind as a gap.
+    pub(crate) fn encode(&self, limit: usize) -> serde_json::Result<Vec<u8>> {
+        let fits = |text: &[u8]| text.len() <= limit && depth(text) <= MAX_DEPTH;
+        let text = serde_json::to_vec(self)?;
+        if fits(&text) {
+            return Ok(text);
+        }
+        if let Self::Frame(frame) = self {
+            let text = serde_json::to_vec(&Self::Frame(Box::new(frame.without_content())))?;
+            if fits(&text) {
+                return Ok(text);
+            }
+        }
+        serde_json::to_vec(&Self::Gap(Gap {
+            time: self.time().unwrap_or_default(),
+            frames: 1,
+        }))
+    }
+
     /// Returns the line's time, if it has one.
     pub fn time(&self) -> Option<u64> {
         match self {
@@ -192,6 +216,88 @@ impl Line {
             Self::Frame(line) => Some(line.time),
             Self::End(line) => Some(line.time),
             Self::Gap(line) => Some(line.time),
+        }
+    }
+}
+
+impl Frame {
+    /// Returns the frame without what may be large.
+    pub(crate) fn without_content(&self) -> Self {
+        let mut frame = self.clone();
+        match &mut frame.body {
+            Body::Message(message) => message.content = Value::Null,
+            Body::Tunnel { data, .. } => *data = None,
+            Body::Request { body, .. } | Body::Response { body, .. } | Body::Raw(body) => {
+                body.clear();
+            }
+        }
+        frame
+    }
+}
+
+/// Returns how deeply lists and objects are nested in a JSON text.
+fn depth(text: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{Header, Route};
+
+    use super::*;
+
+    fn frame(content: &str) -> Line {
+        let content = serde_json::from_str(content).unwrap();
+        let message = Message {
+            header: Header::default(),
+            route: Route::default(),
+            content,
+        };
+        Line::Frame(Box::new(Frame {
+            connection: 1,
+            time: 7,
+            from: Side::Edge,
+            size: 1,
+            kind: "pod".to_owned(),
+            body: Body::Message(Box::new(message)),
+        }))
+    }
+
+    #[test]
+    fn line_that_readers_could_not_read_is_written_without_its_content() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        let escaped = r#""[[\"[[""#;
+        for (content, limit, has_content) in [
+            (nested(100), 4096, true),
+            (nested(126), 4096, false),
+            (escaped.to_owned(), 4096, true),
+            (format!("[{}1e15]", "1e15,".repeat(100)), 4096, true),
+            (format!("[{}1e15]", "1e15,".repeat(400)), 4096, false),
+        ] {
+            let text = frame(&content).encode(limit).unwrap();
+            assert!(text.len() <= limit);
+            let line: Line = serde_json::from_slice(&text).unwrap();
+            let Line::Frame(frame) = line else {
+                panic!("{line:?}");
+            };
+            let Body::Message(message) = frame.body else {
+                panic!("{frame:?}");
+            };
+            assert_eq!(!message.content.is_null(), has_content, "{content}");
         }
     }
 }

@@ -15,6 +15,9 @@ use crate::{
 /// The bytes that are read at once when an index entry is searched.
 const PIECE: usize = 64 * 1024;
 
+/// Lines that cannot be read and are skipped one by one; after more, the rest of a block is skipped, too.
+const MAX_BAD_LINES: usize = 100;
+
 /// Reads the lines of a recording in order.
 pub struct Reader<R> {
     input: R,
@@ -28,6 +31,7 @@ pub struct Reader<R> {
     block: Block,
     has_header: bool,
     has_ended: bool,
+    bad_lines: usize,
 }
 
 #[derive(Default)]
@@ -81,7 +85,7 @@ pub enum Fault {
     )]
     Order(u32, u32),
     /// A line is not one of a recording.
-    #[error("line {0} of the block cannot be read ({1}); the rest of the block is skipped")]
+    #[error("line {0} of the block cannot be read ({1})")]
     Line(u64, serde_json::Error),
 }
 
@@ -106,6 +110,7 @@ impl<R: Read> Reader<R> {
             block: Block::default(),
             has_header: false,
             has_ended: false,
+            bad_lines: 0,
         }
     }
 
@@ -255,8 +260,9 @@ impl<R: Read> Iterator for Reader<R> {
                 let has_ended = !self.has_header
                     || matches!(fault, Fault::Io(_) | Fault::Truncated | Fault::NoRecording);
                 self.has_ended |= has_ended;
-                // otherwise a small file could have millions of errors
-                if self.has_ended || matches!(fault, Fault::Line(..)) {
+                self.bad_lines += usize::from(matches!(fault, Fault::Line(..)));
+                // a small file could have millions of bad lines
+                if self.has_ended || self.bad_lines > MAX_BAD_LINES {
                     self.block.read = self.block.lines.len();
                 }
                 Some(Err(ReadError {

@@ -14,9 +14,12 @@ pub const MASK: &str = "***";
 /// Shorter secrets are not searched for: they would match anywhere.
 const MIN_LENGTH: usize = 6;
 /// Keys whose values are secret end with one of these words, without regard to case, `-` and `_`.
-const SECRET_KEYS: [&str; 15] = [
+const SECRET_KEYS: [&str; 18] = [
     "token",
+    "tokens",
     "password",
+    "passwords",
+    "apikeys",
     "passwd",
     "pass",
     "pwd",
@@ -234,6 +237,7 @@ fn mask_secret(key: &str, value: &mut Value) -> bool {
     }
     match value {
         Value::String(text) if !text.is_empty() => MASK.clone_into(text),
+        Value::Number(_) => *value = MASK.into(),
         Value::Array(items) if items.iter().all(Value::is_string) => {
             items.iter_mut().for_each(|item| *item = MASK.into());
         }

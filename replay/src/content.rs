@@ -20,8 +20,8 @@ const MIN_BASE64: usize = 16;
 const MIN_TOKENS: usize = 16;
 /// Numbers of this size under a key of a time are times, seconds since 1970 or more.
 const MIN_TIME: f64 = 1e9;
-/// The field of an object that is ignored: which program wrote which field, and when.
-const MANAGED_FIELDS: &str = "managedFields";
+/// The fields that are ignored: which program wrote which field, and the directory in which a node keeps volumes.
+const IGNORED: [&str; 2] = ["managedFields", wire::volumes::DIRECTORY_ANNOTATION];
 /// The most differences of one message.
 const MAX_CHANGES: usize = 100;
 
@@ -123,7 +123,7 @@ impl<'c> Comparer<'c> {
             (Value::Object(first), Value::Object(second)) => {
                 let more = second.keys().filter(|key| !first.contains_key(*key));
                 let all = first.keys().chain(more);
-                for key in all.filter(|key| *key != MANAGED_FIELDS) {
+                for key in all.filter(|key| !IGNORED.contains(&key.as_str())) {
                     let of = |map: &serde_json::Map<String, Value>| {
                         map.get(key).cloned().unwrap_or_default()
                     };
@@ -226,7 +226,7 @@ pub(crate) fn hash_value(key: &str, value: &Value, names: &Names, depth: usize) 
             // without regard to the order of the fields
             let fields = map
                 .iter()
-                .filter(|(key, value)| !value.is_null() && *key != MANAGED_FIELDS);
+                .filter(|(key, value)| !value.is_null() && !IGNORED.contains(&key.as_str()));
             let sum = fields.fold(0_u64, |sum, (key, value)| {
                 let mut field = DefaultHasher::new();
                 key.hash(&mut field);

@@ -13,6 +13,7 @@ use wire::Message;
 use crate::{
     Comparison, LoadError,
     compare::{compare_side, resource_key},
+    content::generated_name,
     plan::Plan,
     script::{Script, Sent},
     text::Names,

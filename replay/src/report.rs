@@ -29,8 +29,8 @@ impl Comparison {
         let mut text = String::new();
         if self.masked > 0 {
             text.push_str(&format!(
-                "{} values were not compared: they are *** in one of the recordings\n",
-                self.masked
+                "not compared, since they are *** in one of the recordings: {}\n",
+                wire::text::count(self.masked, "value")
             ));
         }
         let Some(first) = self.differences.first() else {

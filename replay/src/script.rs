@@ -112,7 +112,8 @@ impl Script {
     /// # Errors
     /// It cannot be read, or is too large.
     pub fn open(path: &Path, selection: &Selection) -> Result<Self, LoadError> {
-        let file = File::open(path).map_err(LoadError::Open)?;
+        let file = limits::open_regular_file(path, File::options().read(true));
+        let file = file.map_err(LoadError::Open)?;
         Self::read(io::BufReader::new(file), selection)
     }
 
@@ -251,8 +252,8 @@ fn limit(what: &'static str, count: usize, limit: usize, offset: u64) -> Result<
 
 fn of_connection(connection: &Connection) -> (Transport, Arc<str>) {
     // a longer name is that of no node, and would be stored again for each message
-    let node = connection.node.get(..253).unwrap_or(&connection.node);
-    (connection.transport, Arc::from(node))
+    let end = connection.node.floor_char_boundary(253);
+    (connection.transport, Arc::from(&connection.node[..end]))
 }
 
 fn tunnel_kind(number: u64) -> Option<tunnel::Kind> {

@@ -82,9 +82,9 @@ export class Deliveries {
       isHeartbeat: HEARTBEATS.has(frame.kind),
       needsAnswer: frame.from === "cloud" && !header.parent_msg_id && route.group === "resource",
     };
-    const place = `${node} ${frame.from} ${key} ${frame.kind}`;
-    delivery.previous = this.latest.get(place)?.frame;
-    this.latest.set(place, delivery);
+    delivery.latest = `${node} ${frame.from} ${key} ${frame.kind}`;
+    delivery.previous = this.latest.get(delivery.latest)?.frame;
+    this.latest.set(delivery.latest, delivery);
     this.byMessage.set(delivery.id, delivery);
     this.all.push(delivery);
     this.follow(delivery, content, header);
@@ -117,6 +117,7 @@ export class Deliveries {
     if (this.all.length <= MAX_DELIVERIES) return;
     for (const delivery of this.all.splice(0, MAX_DELIVERIES / 10)) {
       this.byMessage.delete(delivery.id);
+      if (this.latest.get(delivery.latest) === delivery) this.latest.delete(delivery.latest);
       const place = `${delivery.node} ${keyOf(delivery.object)}`;
       if (this.pods.get(place) === delivery) this.pods.delete(place);
     }

@@ -65,7 +65,7 @@ function problemsOf(store, nodes) {
       object: `node/${node.name}`,
       values: { node: node.name },
       text: node.state === "notready" ? t("problem.node") : t("node.offline"),
-      detail: node.message,
+      detail: node.state === "offline" ? "" : node.message,
     }));
   for (const pod of store.pods.values()) {
     const phase = pod.status?.phase;
@@ -137,7 +137,7 @@ function Card({ node }) {
   return html`<li class="card ${node.state}">
     <strong class="name">${node.name}</strong><br />
     <${State} node=${node} />
-    ${node.state !== "ready" && html`<p class="dim">${node.message}</p>`}
+    ${node.state === "notready" && html`<p class="dim">${node.message}</p>`}
     <${Facts} node=${node} />
     <${Faults} node=${node.name} />
     <${Link} values=${{ view: "timeline", node: node.name, name: "" }}>${t("node.timeline")}<span class="hidden"> ${node.name}</span></${Link}>

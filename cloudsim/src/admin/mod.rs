@@ -50,6 +50,8 @@ use crate::{
 
 /// The path prefix.
 pub const PREFIX: &str = "/cloudsim/v1/";
+/// How the names of nodes' users begin.
+const NODE_USER: &str = "system:node:";
 /// The path with which any caller gets a login link.
 const LOGIN: &str = "/cloudsim/v1/login";
 /// The largest body, bytes.
@@ -109,6 +111,11 @@ impl Admin {
         // whoever may use the API may log in to the page as the same user
         if parts.uri.path() != LOGIN {
             access::admit(&self.client, &caller, &parts).await?;
+        } else if caller.user.starts_with(NODE_USER) {
+            return Err((
+                StatusCode::FORBIDDEN,
+                "nodes cannot log in to the page".to_owned(),
+            ));
         }
         let body = gather(body, MAX_BODY_BYTES)
             .await

@@ -46,7 +46,9 @@ pub enum StartError {
     #[error("--key-file cannot be used")]
     Keys(#[from] SealError),
     /// Another cloud runs in the data directory, or the directory cannot be used.
-    #[error("cannot use the data directory; choose another one with --data-dir, or correct the cause")]
+    #[error(
+        "cannot use the data directory; choose another one with --data-dir, or correct the cause"
+    )]
     Locked(#[from] LockError),
     /// The API cannot be built.
     #[error("cannot create the initial namespaces")]

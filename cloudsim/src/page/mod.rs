@@ -14,10 +14,7 @@ use record::{Window, WindowReader};
 use tracing::info;
 
 pub(crate) use self::origin::authority;
-use self::{
-    origin::is_from_page,
-    sessions::{SESSION_LIFETIME, Sessions},
-};
+use self::{origin::is_from_page, sessions::Sessions};
 
 /// The path of login links.
 const LOGIN: &str = "/ui/login";
@@ -83,7 +80,7 @@ impl Page {
             .find_map(|(name, value)| (name == "code").then_some(value));
         let now = Instant::now();
         let session = code.and_then(|code| self.sessions.begin(&code, now));
-        let Some((id, user)) = session else {
+        let Some((id, lifetime, user)) = session else {
             let id = session_id(parts);
             if id.is_some_and(|id| self.sessions.user(&id, now).is_some()) {
                 return ui::redirect(ui::PREFIX);
@@ -97,7 +94,7 @@ impl Page {
         let cookie = format!(
             "{}={id}; Path=/; Max-Age={}; Secure; HttpOnly; SameSite=Strict",
             cookie_name(parts),
-            SESSION_LIFETIME.as_secs()
+            lifetime.as_secs()
         );
         with_cookie(ui::redirect(ui::PREFIX), &cookie)
     }

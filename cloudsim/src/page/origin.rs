@@ -13,8 +13,9 @@ pub(super) fn is_from_page(parts: &Parts) -> bool {
     let is_own_origin = origin.is_some_and(|origin| {
         authority(parts).is_some_and(|own| *origin == *format!("https://{own}"))
     });
-    if parts.headers.contains_key(header::UPGRADE) {
-        return is_own_origin;
+    let upgrade = parts.headers.get(header::UPGRADE);
+    if upgrade.is_some_and(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket")) {
+        return is_own_origin && parts.method == Method::GET;
     }
     // browsers name no origin if a page reads from its own
     let only_reads = [Method::GET, Method::HEAD].contains(&parts.method) && origin.is_none();
@@ -55,6 +56,8 @@ mod tests {
             ("GET", vec![upgrade, own], true),
             ("GET", vec![upgrade, other], false),
             ("GET", vec![upgrade, page], false),
+            ("POST", vec![upgrade, own], false),
+            ("GET", vec![("upgrade", "x"), own], false),
         ] {
             let mut request = Request::builder()
                 .method(method)

@@ -12,10 +12,14 @@ use parking_lot::Mutex;
 
 /// How long a login link is valid.
 pub(super) const CODE_LIFETIME: Duration = Duration::from_secs(10 * 60);
-/// How long a session is valid.
+/// How long a session of an administrator is valid.
 pub(super) const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
-/// The most codes, and the most sessions. Another one replaces the oldest.
-const MAX_GRANTS: usize = 64;
+/// How long that of another user is, whose permission to log in may end earlier.
+pub(super) const USER_LIFETIME: Duration = Duration::from_secs(60 * 60);
+/// The most codes, and the most sessions, of one user. Another one replaces the oldest of the user.
+const MAX_OF_USER: usize = 8;
+/// The most of all users. Another one replaces the oldest.
+const MAX_GRANTS: usize = 512;
 
 /// The codes and sessions of a cloud; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -33,13 +37,17 @@ impl Sessions {
         self.0.lock().codes.add(user, now + CODE_LIFETIME, now)
     }
 
-    /// Begins a session with a code, which becomes invalid. Returns the id of the session and the user.
-    pub(super) fn begin(&self, code: &str, now: Instant) -> Option<(String, Identity)> {
+    /// Begins a session with a code, which becomes invalid. Returns the id of the session, its lifetime, and the user.
+    pub(super) fn begin(&self, code: &str, now: Instant) -> Option<(String, Duration, Identity)> {
         let mut tables = self.0.lock();
         let user = tables.codes.user(code, now)?;
         tables.codes.0.remove(code);
-        let end = now + SESSION_LIFETIME;
-        Some((tables.sessions.add(user.clone(), end, now), user))
+        let lifetime = match user.is_master() {
+            true => SESSION_LIFETIME,
+            false => USER_LIFETIME,
+        };
+        let id = tables.sessions.add(user.clone(), now + lifetime, now);
+        Some((id, lifetime, user))
     }
 
     /// Returns the user of a session.
@@ -60,16 +68,24 @@ struct Grants(HashMap<String, (Identity, Instant)>);
 impl Grants {
     fn add(&mut self, user: Identity, end: Instant, now: Instant) -> String {
         self.0.retain(|_, (_, end)| *end > now);
-        while self.0.len() >= MAX_GRANTS {
-            let oldest = self.0.iter().min_by_key(|(_, (_, end))| *end);
-            let Some(oldest) = oldest.map(|(text, _)| text.clone()) else {
-                break;
-            };
-            self.0.remove(&oldest);
+        let of_user = |other: &Identity| other.user == user.user;
+        if self.0.values().filter(|(other, _)| of_user(other)).count() >= MAX_OF_USER {
+            self.remove_oldest(of_user);
+        }
+        if self.0.len() >= MAX_GRANTS {
+            self.remove_oldest(|_| true);
         }
         let text = URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>());
         self.0.insert(text.clone(), (user, end));
         text
+    }
+
+    fn remove_oldest(&mut self, is_meant: impl Fn(&Identity) -> bool) {
+        let meant = self.0.iter().filter(|(_, (user, _))| is_meant(user));
+        let oldest = meant.min_by_key(|(_, (_, end))| *end);
+        if let Some(oldest) = oldest.map(|(text, _)| text.clone()) {
+            self.0.remove(&oldest);
+        }
     }
 
     fn user(&self, text: &str, now: Instant) -> Option<Identity> {
@@ -87,7 +103,7 @@ mod tests {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let code = sessions.add_code(Identity::master(), now);
         assert_eq!(sessions.begin("wrong", now), None);
-        let (id, user) = sessions.begin(&code, now).unwrap();
+        let (id, _, user) = sessions.begin(&code, now).unwrap();
         assert_eq!(user, Identity::master());
         assert_eq!(sessions.begin(&code, now), None);
         assert_eq!(sessions.user(&code, now), None);
@@ -101,15 +117,22 @@ mod tests {
     }
 
     #[test]
-    fn oldest_session_ends_if_there_are_too_many() {
+    fn oldest_session_of_a_user_ends_if_the_user_has_too_many() {
         let (sessions, now) = (Sessions::default(), Instant::now());
-        let begin = |second| {
+        let begin = |second, user: &Identity| {
             let at = now + Duration::from_secs(second);
-            let code = sessions.add_code(Identity::master(), at);
+            let code = sessions.add_code(user.clone(), at);
             sessions.begin(&code, at).unwrap().0
         };
-        let ids: Vec<String> = (0..=MAX_GRANTS as u64).map(begin).collect();
         let is_open = |id: &String| sessions.user(id, now).is_some();
+        let other = Identity {
+            user: "other".to_owned(),
+            ..Identity::default()
+        };
+        let of_other = begin(0, &other);
+        let of_master = |second| begin(second, &Identity::master());
+        let ids: Vec<String> = (1..=MAX_OF_USER as u64 + 1).map(of_master).collect();
         assert!(!is_open(&ids[0]) && ids[1..].iter().all(is_open));
+        assert!(is_open(&of_other));
     }
 }

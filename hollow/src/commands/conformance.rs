@@ -327,7 +327,7 @@ fn outcome(report: &Report) -> scenario::Outcome {
         },
     };
     scenario::Outcome {
-        name: format!("conformance of an {}", report.side),
+        name: format!("conformance, {}", report.side),
         file: report.implementation.project.clone(),
         steps: report.results.iter().map(step).collect(),
     }

@@ -50,8 +50,13 @@ pub(super) fn read(file: &Path, selection: &Selection) -> anyhow::Result<Script>
             "{name} lacks {frames}: the program sent more than the disk could write"
         ));
     }
+    let is_all = selection.node.is_none() && selection.kinds.is_empty();
+    if script.sent.is_empty() && !is_all {
+        let why = format!("{name} has no message that matches; correct --node or --kind");
+        return Err(NotCompared(why).into());
+    }
     if script.sent.is_empty() {
-        warn(&format!("{name} has no message that matches"));
+        warn(&format!("{name} has no message"));
     }
     Ok(script)
 }

@@ -7,6 +7,7 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn, upgrade::OnUpgrade};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use limits::{ShareLimits, Shares};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tokio::{
@@ -23,6 +24,8 @@ use crate::Service;
 
 /// Connections to one server at a time; more are closed.
 const MAX_CONNECTIONS: usize = 1024;
+/// Connections of one address.
+const MAX_OF_ADDRESS: usize = 256;
 /// The largest head of a request, bytes.
 const MAX_HEAD: usize = 64 * 1024;
 /// How long a handshake or the reading of a request may take.
@@ -37,6 +40,10 @@ pub(super) async fn serve<C: Cloud>(
 ) {
     let acceptor = TlsAcceptor::from(tls);
     let mut connections = JoinSet::new();
+    let shares = Shares::new(ShareLimits {
+        all: MAX_CONNECTIONS,
+        each: MAX_OF_ADDRESS,
+    });
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -46,12 +53,13 @@ pub(super) async fn serve<C: Cloud>(
             sleep(Duration::from_millis(100)).await;
             continue;
         };
-        if connections.len() >= MAX_CONNECTIONS {
+        let Ok(share) = shares.admit(address.ip()) else {
             debug!(?service, %address, "connection closed: too many connections");
             continue;
-        }
+        };
         let (acceptor, cloud) = (acceptor.clone(), cloud.clone());
         connections.spawn(async move {
+            let _share = share;
             match timeout(REQUEST_DEADLINE, acceptor.accept(stream)).await {
                 Ok(Ok(stream)) => connection(service, cloud, stream, address).await,
                 Ok(Err(error)) => debug!(?service, %address, %error, "TLS handshake failed"),

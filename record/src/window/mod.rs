@@ -7,7 +7,6 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::watch;
 use wire::tunnel;
 
@@ -68,12 +67,12 @@ impl Window {
             // the data of streams is not shown, and would displace the messages
             Line::Frame(frame) if is_stream_data(frame) => return,
             Line::Frame(frame) if frame.size > MAX_MESSAGE_BYTES as u64 => {
-                large = Line::Frame(Box::new(without_content(frame)));
+                large = Line::Frame(Box::new(frame.without_content()));
                 &large
             }
             line => line,
         };
-        let Ok(text) = serde_json::to_vec(line) else {
+        let Ok(text) = line.encode(MAX_BYTES) else {
             return;
         };
         let mut stored = self.0.stored.lock();
@@ -204,17 +203,6 @@ fn append(into: &mut Vec<u8>, line: &Line) {
 fn is_stream_data(frame: &Frame) -> bool {
     let data = tunnel::Kind::Data.number();
     matches!(&frame.body, Body::Tunnel { kind, .. } if *kind == data)
-}
-
-/// Returns the frame without what may be large.
-fn without_content(frame: &Frame) -> Frame {
-    let mut frame = frame.clone();
-    match &mut frame.body {
-        Body::Message(message) => message.content = Value::Null,
-        Body::Tunnel { data, .. } => *data = None,
-        Body::Request { body, .. } | Body::Response { body, .. } | Body::Raw(body) => body.clear(),
-    }
-    frame
 }
 
 #[cfg(test)]

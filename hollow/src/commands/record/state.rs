@@ -5,13 +5,14 @@
 use std::{
     fs::{self, DirBuilder, File},
     io::{ErrorKind, Write},
-    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use anyhow::{Context, bail};
 use limits::read_regular_file;
+use nix::unistd::geteuid;
 use peer::identity::Identity;
 use rustls_pki_types::{CertificateDer, PrivateSec1KeyDer, pem::PemObject};
 use wire::enroll::{Ca, is_node_name, pem_certificate, pem_ec_private_key};
@@ -41,14 +42,24 @@ impl State {
             .mode(0o700)
             .create(&nodes)
             .with_context(|| format!("cannot create {name}; choose another --data-dir"))?;
+        for folder in [folder, &nodes] {
+            let found =
+                fs::symlink_metadata(folder).with_context(|| format!("cannot read {name}"))?;
+            let is_own = found.is_dir() && found.uid() == geteuid().as_raw();
+            if !is_own || found.mode() & 0o022 != 0 {
+                bail!("other users can write to {name}; choose another --data-dir");
+            }
+        }
         // keys that others could read are none
         for folder in [folder, &nodes] {
             fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).with_context(|| {
                 format!("cannot make {name} private; choose another --data-dir")
             })?;
         }
-        let lock =
-            File::create(folder.join(LOCK)).with_context(|| format!("cannot write to {name}"))?;
+        let mut options = File::options();
+        options.write(true).create(true).mode(0o600);
+        let lock = options.open(folder.join(LOCK));
+        let lock = lock.with_context(|| format!("cannot write to {name}"))?;
         if lock.try_lock().is_err() {
             bail!("{name} is used by another proxy; choose another --data-dir");
         }

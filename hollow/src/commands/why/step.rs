@@ -3,6 +3,7 @@
 use agent::terminal::wrap;
 use serde::Serialize;
 use serde_json::{Value, json};
+use wire::text::printable;
 
 /// The width of the column with the names of steps.
 const NAME: usize = 11;
@@ -58,11 +59,12 @@ impl Chain {
                 Err((text, fix)) => (StepState::Missing, text, Some(fix)),
             }
         };
+        // nodes write some of it: a line end would begin a step of theirs
         self.0.push(Step {
             name,
             state,
-            text,
-            fix,
+            text: printable(&text),
+            fix: fix.as_deref().map(printable),
         });
     }
 
@@ -119,6 +121,13 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_of_a_node_has_no_lines_of_its_own() {
+        let mut chain = Chain::default();
+        chain.step("ready", || missing("bad\n  ok       ready", "a\nb"));
+        assert_eq!(chain.lines("node/edge-1").len(), 3);
+    }
 
     #[test]
     fn nothing_after_the_first_missing_step_is_evaluated() {
