@@ -188,8 +188,8 @@ pub struct Gap {
 const MAX_DEPTH: usize = 120;
 
 impl Line {
-    /// Returns the text of the line, without its end, of `limit` bytes at most. A frame that is larger, or nested too deeply for readers, is
-    /// written without its content, and another line of that kind as a gap.
+    /// Returns the text of the line, without its end, of `limit` bytes at most. A frame that is larger, or nested too deeply for
+    /// readers, is written without its content, and another line of that kind as a gap.
     pub(crate) fn encode(&self, limit: usize) -> serde_json::Result<Vec<u8>> {
         let fits = |text: &[u8]| text.len() <= limit && depth(text) <= MAX_DEPTH;
         let text = serde_json::to_vec(self)?;

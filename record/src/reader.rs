@@ -16,7 +16,7 @@ use crate::{
 const PIECE: usize = 64 * 1024;
 
 /// Lines that cannot be read and are skipped one by one; after more, the rest of a block is skipped, too.
-const MAX_BAD_LINES: usize = 100;
+const MAX_BAD_LINES: usize = 10;
 
 /// Reads the lines of a recording in order.
 pub struct Reader<R> {

@@ -473,7 +473,7 @@ mod tests {
             json!({"a": ["canary-7", {"apiKey": "k", "api_key": "", "Token": 5}], "user": "me"});
         redactor.value(&mut value);
         let expected =
-            json!({"a": ["***", {"apiKey": "***", "api_key": "", "Token": 5}], "user": "me"});
+            json!({"a": ["***", {"apiKey": "***", "api_key": "", "Token": "***"}], "user": "me"});
         assert_eq!(value, expected);
     }
 }

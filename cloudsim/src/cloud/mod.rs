@@ -212,14 +212,8 @@ impl Cloud {
         streams.run(&tasks);
         routing.run(&tasks);
         spawn_leader_tasks(&backend, &pki, &certificates, &sessions, &tasks);
-        let lock = backend
-            .spawn(
-                &options,
-                (&events, metrics),
-                (&pki, &certificates, &sessions),
-                &tasks,
-            )
-            .await?;
+        let (counted, known) = ((&events, metrics), (&pki, &certificates, &sessions));
+        let lock = backend.spawn(&options, counted, known, &tasks).await?;
         tasks.close();
         Ok(Self {
             client,

@@ -16,7 +16,7 @@ use peer::{
 };
 use tokio::time::sleep;
 use wire::{
-    Message, Upstream,
+    Upstream,
     enroll::{Ca, Csr, Usage},
 };
 
@@ -136,12 +136,14 @@ pub(super) async fn fragments(target: Arc<Target>) -> Result<(), Failure> {
     let mut node = target.node("fragments").await?;
     let of_two = "the answer to a message in two parts";
     let of_binary = "the answer to a message in a binary frame";
-    let ways: [(&str, fn(Box<Message>) -> Outgoing); 2] =
-        [(of_two, Outgoing::Parts), (of_binary, Outgoing::Binary)];
-    for (what, way) in ways {
-        let message = lease_query(&node.name).into_message(now_ms());
+    for (what, is_binary) in [(of_two, false), (of_binary, true)] {
+        let message = Box::new(lease_query(&node.name).into_message(now_ms()));
         let id = message.header.msg_id.clone();
-        node.session.put(way(Box::new(message))).await;
+        let outgoing = match is_binary {
+            true => Outgoing::Binary(message),
+            false => Outgoing::Parts(message),
+        };
+        node.session.put(outgoing).await;
         node.session.expect_answer(what, &id).await?;
     }
     Ok(())

@@ -101,35 +101,6 @@ fn first_missing_step_of_a_node_is_found() {
         others: vec!["edge-11".to_owned()],
         ..node()
     };
-    let away = NodeFacts {
-        session: None,
-        ..node()
-    };
-    let cut = NodeFacts {
-        session: None,
-        fault: Some("link: cut".to_owned()),
-        ..node()
-    };
-    let rejected = |time: &str| NodeFacts {
-        session: None,
-        rejection: Some((
-            time.parse().unwrap(),
-            "the certificate expired; join again".to_owned(),
-        )),
-        ..node()
-    };
-    let reset = NodeFacts {
-        session: None,
-        ..changed_node(json!({"status": {"conditions": [
-            {"type": "Ready", "status": "False", "message": agent::RESET_MESSAGE},
-        ]}}))
-    };
-    let silent = NodeFacts {
-        lease: Some(decode(
-            json!({"spec": {"renewTime": "2025-06-01T11:59:29.000000Z"}}),
-        )),
-        ..node()
-    };
     let uncertain = NodeFacts {
         session: None,
         are_sessions_complete: false,
@@ -167,25 +138,6 @@ fn first_missing_step_of_a_node_is_found() {
         (uncertain, None, ""),
         (unknown, Some("registered"), "did you mean edge-11?"),
         (unregistered, Some("registered"), "has not registered"),
-        (away, Some("connected"), "last heartbeat 10s ago"),
-        (
-            cut,
-            Some("connected"),
-            "this cloud has a fault for it: link: cut",
-        ),
-        (
-            rejected("2025-06-01T11:59:55Z"),
-            Some("connected"),
-            "rejected 5s ago: the certificate expired; join again",
-        ),
-        // it was connected later
-        (
-            rejected("2025-06-01T11:59:45Z"),
-            Some("connected"),
-            "edge-1 is not connected; last heartbeat 10s ago",
-        ),
-        (reset, Some("connected"), "the machine was reset"),
-        (silent, Some("connected"), "without a heartbeat for 31s"),
         (two, Some("agent"), "192.0.2.9:4712"),
         (fast, Some("ready"), "clock of the node is 2h fast"),
         (
@@ -213,6 +165,62 @@ fn first_missing_step_of_a_node_is_found() {
             Some("pods"),
             "cordoned",
         ),
+    ] {
+        assert_missing(&node::chain(&facts, now()), step, text);
+    }
+}
+
+#[test]
+fn cause_of_a_node_that_is_not_connected_is_found() {
+    let away = NodeFacts {
+        session: None,
+        ..node()
+    };
+    let cut = NodeFacts {
+        session: None,
+        fault: Some("link: cut".to_owned()),
+        ..node()
+    };
+    let rejected = |time: &str| NodeFacts {
+        session: None,
+        rejection: Some((
+            time.parse().unwrap(),
+            "the certificate expired; join again".to_owned(),
+        )),
+        ..node()
+    };
+    let reset = NodeFacts {
+        session: None,
+        ..changed_node(json!({"status": {"conditions": [
+            {"type": "Ready", "status": "False", "message": agent::RESET_MESSAGE},
+        ]}}))
+    };
+    let silent = NodeFacts {
+        lease: Some(decode(
+            json!({"spec": {"renewTime": "2025-06-01T11:59:29.000000Z"}}),
+        )),
+        ..node()
+    };
+    for (facts, step, text) in [
+        (away, Some("connected"), "last heartbeat 10s ago"),
+        (
+            cut,
+            Some("connected"),
+            "this cloud has a fault for it: link: cut",
+        ),
+        (
+            rejected("2025-06-01T11:59:55Z"),
+            Some("connected"),
+            "rejected 5s ago: the certificate expired; join again",
+        ),
+        // it was connected later
+        (
+            rejected("2025-06-01T11:59:45Z"),
+            Some("connected"),
+            "edge-1 is not connected; last heartbeat 10s ago",
+        ),
+        (reset, Some("connected"), "the machine was reset"),
+        (silent, Some("connected"), "without a heartbeat for 31s"),
     ] {
         assert_missing(&node::chain(&facts, now()), step, text);
     }
