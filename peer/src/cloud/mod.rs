@@ -1,7 +1,7 @@
 //! The servers of a cloud that any edge can join: HTTPS, `CloudHub` and the stream tunnel.
 //!
 //! A [`Cloud`] decides about requests and serves the connections; [`Servers`] does the rest: sockets, TLS, HTTP and the upgrade to
-//! WebSocket. [`certify`] is the usual answer of the HTTPS server.
+//! WebSocket. [`certify()`] is the usual answer of the HTTPS server.
 
 mod certify;
 mod serve;
