@@ -99,7 +99,7 @@ async function asAdmin(page, context) {
 async function asViewer(page) {
   await page.locator(".card", { hasText: "WebSocket" }).first().waitFor();
   const buttons = await page.locator(".faults button").count();
-  const notice = await page.locator(".notices p").first().textContent();
+  const notice = await page.locator(".notices p", { hasText: "messages" }).first().textContent();
   const status = await page.evaluate(async () => {
     const headers = { "x-cloudsim-page": "1" };
     const ask = async (path, init) => (await fetch(path, { headers, ...init })).status;

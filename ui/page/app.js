@@ -39,7 +39,7 @@ function Notices() {
   const { errors, isLoggedOut } = useStore();
   if (isLoggedOut) return null;
   const notices = Object.entries(errors).filter(([source, error]) => error && !(source === "usage" && error.status));
-  const denied = notices.filter(([, error]) => error.status === 403).map(([source]) => t(`source.${source}`));
+  const denied = notices.filter(([, error]) => error.status === 403).map(([source]) => t(`source.${source}`)).sort();
   const broken = notices.filter(([, error]) => error.status !== 403);
   return html`<div role="status" class="notices">
     ${denied.length > 0 && html`<p>${t("notice.denied", { what: denied.join(", ") })}</p>`}
