@@ -3,7 +3,9 @@
 use http::{HeaderMap, header};
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
-    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+    authorization::v1::{
+        NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+    },
 };
 use kube::{Api, Client, api::PostParams};
 
@@ -53,11 +55,39 @@ pub(crate) async fn owner_of(client: &Client, token: &str) -> Result<UserInfo, R
     user.ok_or(ReviewError::UnknownToken)
 }
 
-/// Reports whether the user may do this.
+/// Reports whether the user may do this with objects.
 pub(crate) async fn is_granted(
     client: &Client,
     user: &UserInfo,
     attributes: ResourceAttributes,
+) -> Result<bool, ReviewError> {
+    let question = SubjectAccessReviewSpec {
+        resource_attributes: Some(attributes),
+        ..SubjectAccessReviewSpec::default()
+    };
+    review(client, user, question).await
+}
+
+/// Reports whether the user may send a request with this verb to a path that is none of objects.
+pub(crate) async fn is_path_granted(
+    client: &Client,
+    user: &UserInfo,
+    (verb, path): (&str, &str),
+) -> Result<bool, ReviewError> {
+    let question = SubjectAccessReviewSpec {
+        non_resource_attributes: Some(NonResourceAttributes {
+            path: Some(path.to_owned()),
+            verb: Some(verb.to_owned()),
+        }),
+        ..SubjectAccessReviewSpec::default()
+    };
+    review(client, user, question).await
+}
+
+async fn review(
+    client: &Client,
+    user: &UserInfo,
+    question: SubjectAccessReviewSpec,
 ) -> Result<bool, ReviewError> {
     let question = SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
@@ -65,8 +95,7 @@ pub(crate) async fn is_granted(
             uid: user.uid.clone(),
             groups: user.groups.clone(),
             extra: user.extra.clone(),
-            resource_attributes: Some(attributes),
-            ..SubjectAccessReviewSpec::default()
+            ..question
         },
         ..SubjectAccessReview::default()
     };

@@ -25,7 +25,7 @@ fn options(path: &Path) -> Options {
     }
 }
 
-fn message(resource: &str, content: Value) -> Message {
+pub(crate) fn message(resource: &str, content: Value) -> Message {
     let route = Route {
         source: "edgecontroller".to_owned().into(),
         group: "resource".to_owned().into(),

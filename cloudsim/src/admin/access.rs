@@ -1,17 +1,12 @@
 //! Who calls the administrators' API, and whether RBAC allows the request.
 
-use std::fmt::Debug;
-
-use http::{HeaderMap, StatusCode, header, request::Parts};
-use k8s_openapi::api::{
-    authentication::v1::{TokenReview, TokenReviewSpec},
-    authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
-};
-use kube::{Api, Client, Resource, api::PostParams};
+use http::{StatusCode, request::Parts};
+use k8s_openapi::api::authentication::v1::UserInfo;
+use kube::Client;
 use kubeapi::Identity;
-use serde::{Serialize, de::DeserializeOwned};
 
 use super::request::Refusal;
+use crate::reviews::{ReviewError, bearer_token, is_path_granted, owner_of};
 
 /// Returns the caller: by client certificate, by the page's cookie, or by a service account's token.
 pub(super) async fn caller(client: &Client, parts: &Parts) -> Result<Identity, Refusal> {
@@ -27,33 +22,14 @@ pub(super) async fn caller(client: &Client, parts: &Parts) -> Result<Identity, R
     if let Some(caller) = parts.extensions.get::<Identity>() {
         return Ok(caller.clone().authenticated());
     }
-    let unauthorized = || {
-        let why = "use the credentials of a kubeconfig: a client certificate or a bearer token";
-        (StatusCode::UNAUTHORIZED, why.to_owned())
-    };
-    let token = bearer(&parts.headers).ok_or_else(unauthorized)?;
-    let review = TokenReview {
-        spec: TokenReviewSpec {
-            token: Some(token.to_owned()),
-            audiences: None,
-        },
-        ..TokenReview::default()
-    };
-    let status = ask(client, &review).await?.status.unwrap_or_default();
-    let user = status.user.filter(|_| status.authenticated == Some(true));
-    let user = user.ok_or_else(unauthorized)?;
+    let token = bearer_token(&parts.headers).map_err(refusal)?;
+    let user = owner_of(client, token).await.map_err(refusal)?;
     Ok(Identity {
         user: user.username.unwrap_or_default(),
         groups: user.groups.unwrap_or_default(),
         uid: user.uid.unwrap_or_default(),
         extra: user.extra.unwrap_or_default(),
     })
-}
-
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Admits members of `system:masters`, and those to whom RBAC grants the path.
@@ -66,22 +42,14 @@ pub(super) async fn admit(
         return Ok(());
     }
     let (path, verb) = (parts.uri.path(), parts.method.as_str().to_lowercase());
-    let review = SubjectAccessReview {
-        spec: SubjectAccessReviewSpec {
-            user: Some(caller.user.clone()),
-            groups: Some(caller.groups.clone()),
-            uid: Some(caller.uid.clone()).filter(|uid| !uid.is_empty()),
-            extra: Some(caller.extra.clone()),
-            non_resource_attributes: Some(NonResourceAttributes {
-                path: Some(path.to_owned()),
-                verb: Some(verb.clone()),
-            }),
-            resource_attributes: None,
-        },
-        ..SubjectAccessReview::default()
+    let user = UserInfo {
+        username: Some(caller.user.clone()),
+        groups: Some(caller.groups.clone()),
+        uid: Some(caller.uid.clone()).filter(|uid| !uid.is_empty()),
+        extra: Some(caller.extra.clone()),
     };
-    let status = ask(client, &review).await?.status.unwrap_or_default();
-    if status.allowed {
+    let is_granted = is_path_granted(client, &user, (&verb, path)).await;
+    if is_granted.map_err(refusal)? {
         return Ok(());
     }
     let user = &caller.user;
@@ -91,12 +59,12 @@ pub(super) async fn admit(
     Err((StatusCode::FORBIDDEN, why))
 }
 
-/// Sends a review to the API.
-async fn ask<K>(client: &Client, review: &K) -> Result<K, Refusal>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
-{
-    let reviews = Api::<K>::all(client.clone());
-    let answered = reviews.create(&PostParams::default(), review).await;
-    answered.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+fn refusal(error: ReviewError) -> Refusal {
+    match error {
+        ReviewError::NoToken | ReviewError::UnknownToken => {
+            let why = "use the credentials of a kubeconfig: a client certificate or a bearer token";
+            (StatusCode::UNAUTHORIZED, why.to_owned())
+        }
+        ReviewError::Api(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
 }

@@ -2,23 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::within;
-use wire::{Message, Route, tunnel};
+use wire::tunnel;
 
 use super::*;
-use crate::{Recorder, Transport};
-
-fn message(resource: &str, content: Value) -> Message {
-    let route = Route {
-        source: "edgecontroller".to_owned().into(),
-        group: "resource".to_owned().into(),
-        operation: "update".to_owned().into(),
-        resource: resource.into(),
-        destination: String::new(),
-    };
-    Message::new(route, content, 1)
-}
+use crate::{Recorder, Transport, tests::message};
 
 fn recorder() -> (Window, Recorder) {
     let window = Window::new("test 1", Side::Cloud);

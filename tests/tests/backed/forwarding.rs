@@ -38,7 +38,7 @@ struct Replicas {
     other: Cloud,
 }
 
-fn peer() -> PeerOptions {
+pub(crate) fn peer() -> PeerOptions {
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
     PeerOptions { port: 0, address }
 }

@@ -1,12 +1,11 @@
 //! Streams of the relay between nodes that are connected to different replicas.
 
-use std::net::{IpAddr, Ipv4Addr};
-
-use cloudsim::{Cloud, Options, PeerOptions};
+use cloudsim::{Cloud, Options};
 use quinn::{Connection, VarInt};
 use tests::{Setup, World, eventually, within};
 
 use crate::{
+    forwarding::peer,
     raw::Caller,
     relay_nodes::{connect, open, open_pair, refusal},
 };
@@ -15,11 +14,6 @@ use crate::{
 struct Replicas {
     world: World,
     other: Option<Cloud>,
-}
-
-fn peer() -> PeerOptions {
-    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    PeerOptions { port: 0, address }
 }
 
 impl Replicas {
