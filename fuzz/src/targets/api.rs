@@ -27,7 +27,10 @@ pub(super) fn wait<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
-/// Sends requests one after the other to a new API. The last response must be complete and not an internal error.
+/// What kube-apiserver answers with 500 as well: an apply whose fields no schema has.
+const UNTYPED: &str = "failed to create typed patch object";
+
+/// Sends requests one after the other to a new API. Each response must be complete and not an internal error.
 fn ask(requests: &[(&str, &str, &str, &[u8])]) {
     let api = apiserver::builder(MemoryStore::new())
         .registry(REGISTRY.clone())
@@ -55,11 +58,10 @@ fn ask(requests: &[(&str, &str, &str, &[u8])]) {
                 .await
                 .expect("a body")
                 .to_bytes();
-            assert_ne!(
-                status,
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "{}",
-                String::from_utf8_lossy(&body)
+            let text = String::from_utf8_lossy(&body);
+            assert!(
+                status != StatusCode::INTERNAL_SERVER_ERROR || text.contains(UNTYPED),
+                "{text}"
             );
         }
     });
