@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream, try_join};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::Api;
 use peer::{Failure, ensure};
@@ -96,26 +96,30 @@ pub(super) async fn large_report(target: Arc<Target>) -> Result<(), Failure> {
 /// Creates pods, and waits until all have arrived.
 async fn pods(target: &Target, name: &str, count: usize) -> Result<(), Failure> {
     let mut node = target.node(name).await?;
-    let paths: Vec<String> = stream::iter(0..count)
+    let pod = |number: usize| format!("{name}-{number}");
+    let mut missing: Vec<String> = (0..count).map(|n| pod_path(target, &pod(n))).collect();
+    let creating = stream::iter(0..count)
         .map(|number| async move {
-            let pod = pod_object(&format!("{name}-{number}"), &target.node_name(name));
-            target.create::<Pod>(pod).await?;
-            Ok::<_, Failure>(pod_path(target, &format!("{name}-{number}")))
+            let object = pod_object(&pod(number), &target.node_name(name));
+            target.create::<Pod>(object).await
         })
         .buffer_unordered(8)
-        .try_collect()
-        .await?;
-    let mut missing = paths;
-    while !missing.is_empty() {
-        let what = format!("{} of {count} pods", missing.len());
-        let message = node
-            .session
-            .expect(&what, SYNC_DEADLINE, |one| {
-                missing.iter().any(|path| is_pod(path)(one))
-            })
-            .await?;
-        missing.retain(|path| path != message.route.resource.as_str());
-    }
+        .try_for_each(|_| async { Ok(()) });
+    // meanwhile the session is read: a full one neither acknowledges messages nor sends a keepalive
+    let reading = async {
+        while !missing.is_empty() {
+            let what = format!("{} of {count} pods", missing.len());
+            let message = node
+                .session
+                .expect(&what, SYNC_DEADLINE, |one| {
+                    missing.iter().any(|path| is_pod(path)(one))
+                })
+                .await?;
+            missing.retain(|path| path != message.route.resource.as_str());
+        }
+        Ok(())
+    };
+    try_join!(creating, reading)?;
     node.session.ask(lease_query(&node.name)).await?;
     Ok(())
 }

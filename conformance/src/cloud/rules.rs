@@ -28,6 +28,8 @@ use super::target::{DELIVERY_DEADLINE, Target};
 
 /// How long a rule may take to come into force: `CloudCore` tries again after 5 s and 10 s.
 const RULE_DEADLINE: Duration = Duration::from_secs(40);
+/// How long a message may take. It is longer, so that a router that refuses a call is the reason that is reported.
+const MESSAGE_DEADLINE: Duration = Duration::from_secs(50);
 /// The largest request to the kit's server, bytes.
 const MAX_REQUEST: usize = 1024 * 1024;
 /// The port of the service at the node, which the kit plays.
@@ -115,7 +117,7 @@ async fn expect(
     what: &str,
     wanted: impl Fn(&Message) -> bool,
 ) -> Result<Message, Failure> {
-    session.expect(what, RULE_DEADLINE, wanted).await
+    session.expect(what, MESSAGE_DEADLINE, wanted).await
 }
 
 pub(super) async fn rest_to_bus(target: Arc<Target>) -> Result<(), Failure> {
