@@ -44,13 +44,21 @@ struct Block {
 
 /// What is wrong with a recording, and where.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read the recording at byte {offset}: {fault}")]
+#[error("cannot read the recording at byte {offset}: {fault}{}", continuation(*.next))]
 pub struct ReadError {
     /// The offset of the block in the file.
     pub offset: u64,
+    /// The offset of the block that is read next, if the rest of this one is skipped.
+    pub next: Option<u64>,
     /// What is wrong.
     #[source]
     pub fault: Fault,
+}
+
+fn continuation(next: Option<u64>) -> String {
+    next.map_or_else(String::new, |next| {
+        format!("; reading continues at byte {next}")
+    })
 }
 
 /// What is wrong with a recording.
@@ -262,11 +270,14 @@ impl<R: Read> Iterator for Reader<R> {
                 self.has_ended |= has_ended;
                 self.bad_lines += usize::from(matches!(fault, Fault::Line(..)));
                 // a small file could have millions of bad lines
-                if self.has_ended || self.bad_lines > MAX_BAD_LINES {
+                let is_skipped = self.has_ended || self.bad_lines > MAX_BAD_LINES;
+                if is_skipped {
                     self.block.read = self.block.lines.len();
                 }
+                let is_skipped = is_skipped || matches!(fault, Fault::Block(_));
                 Some(Err(ReadError {
                     offset: self.block.offset,
+                    next: (is_skipped && !self.has_ended).then_some(self.offset),
                     fault,
                 }))
             }

@@ -161,7 +161,8 @@ fn a_damaged_block_is_named_and_the_others_are_read() {
     damaged[at + INDEX_BYTES + 10] ^= 1;
     let found = errors(&damaged);
     assert!(
-        matches!(&found[..], [ReadError { offset, fault: Fault::Block(BlockError::Checksum) }] if *offset == at as u64)
+        matches!(&found[..], [ReadError { offset, next, fault: Fault::Block(BlockError::Checksum) }]
+            if *offset == at as u64 && *next == Some(offsets(&bytes)[2] as u64))
     );
     let read = lines(&damaged).len();
     assert!(read > 200 && read < lines(&bytes).len());
@@ -297,6 +298,7 @@ fn files_that_are_no_recording_are_refused() {
                 &found[..],
                 [Err(ReadError {
                     offset: 0,
+                    next: None,
                     fault: Fault::NoRecording
                 })]
             ),

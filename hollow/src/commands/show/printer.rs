@@ -41,6 +41,7 @@ pub(super) struct Printer<'a> {
     widths: Vec<usize>,
     /// The number of the last file in its recording.
     part: u32,
+    has_shown: bool,
     has_reader: bool,
 }
 
@@ -68,6 +69,7 @@ impl<'a> Printer<'a> {
             rows: 0,
             widths: Vec::new(),
             part: 0,
+            has_shown: false,
             has_reader: true,
         }
     }
@@ -123,6 +125,7 @@ impl<'a> Printer<'a> {
         if !is_shown(self.show, frame, &node, elapsed) {
             return Ok(());
         }
+        self.has_shown = true;
         let row = match self.show.output {
             Some(ShowFormat::Json) => {
                 return self.write(&serde_json::to_string(line)?);
@@ -168,10 +171,8 @@ impl<'a> Printer<'a> {
     pub(super) fn finish(mut self, is_damaged: bool) -> anyhow::Result<()> {
         if self.rows > 0 {
             self.print_rows()?;
-        } else if self.widths.is_empty()
-            && self.show.output != Some(ShowFormat::Json)
-            && !is_damaged
-        {
+        }
+        if !self.has_shown && !is_damaged {
             warn("no frame matches");
         }
         Ok(())
