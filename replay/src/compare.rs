@@ -22,6 +22,9 @@ use crate::{
 
 /// Kinds that carry a state: a repetition without a change is ignored, with its answers.
 const STATES: [&str; 4] = ["node-status", "pod-status", "node", "pod"];
+/// Kinds of which only the latest state counts, with its answer: the sender skips states that were replaced before they were sent, so how
+/// many arrive depends on timing.
+const LATEST: [&str; 3] = ["node-status", "node", "service-account-access"];
 /// The kind that is ignored.
 pub(crate) const KEEPALIVE: &str = "keepalive";
 /// The kind whose updates are ignored, with their answers.
@@ -108,8 +111,11 @@ struct View<'s> {
     /// The id of each message, by its place.
     ids: Vec<String>,
     /// The messages of each sequence, by their places.
-    sequences: BTreeMap<SequenceKey, Vec<(usize, Hashes)>>,
+    sequences: BTreeMap<SequenceKey, Sequence>,
 }
+
+/// Places of messages, with their meaning.
+type Sequence = Vec<(usize, Hashes)>;
 
 /// What the messages of a sequence have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -230,7 +236,8 @@ impl<'s> View<'s> {
             .keys()
             .filter_map(|node| Some((*node, number(node)?)))
             .collect();
-        let mut repeated = HashSet::new();
+        // the ids of messages that do not count, and neither do their answers
+        let mut repeated = latest_only(script);
         for (place, sent) in script.sent.iter().enumerate() {
             let message = sent.message();
             view.ids.push(message.header.msg_id.clone());
@@ -243,6 +250,9 @@ impl<'s> View<'s> {
                 continue;
             }
             let (id, parent) = (&message.header.msg_id, &message.header.parent_msg_id);
+            if repeated.contains(id) {
+                continue;
+            }
             // the same message again: it was not acknowledged in time
             let is_resent = !id.is_empty()
                 && *view.frames.entry(id.clone()).or_insert(sent.frame) != sent.frame;
@@ -271,6 +281,36 @@ impl<'s> View<'s> {
     fn message_at(&self, place: usize) -> &'s Sent {
         &self.script.sent[place]
     }
+}
+
+/// Returns the ids of states that were replaced by a later one over the same kind of connection.
+fn latest_only(script: &Script) -> HashSet<String> {
+    let mut latest = HashMap::<_, String>::new();
+    let mut replaced = HashSet::new();
+    for sent in script
+        .sent
+        .iter()
+        .filter(|sent| LATEST.contains(&sent.kind))
+    {
+        let Message { header, route, .. } = sent.message();
+        let state = (
+            sent.node.clone(),
+            sent.from == Side::Cloud,
+            sent.kind,
+            route.resource.to_string(),
+            route.operation.to_string(),
+        );
+        if header.msg_id.is_empty() {
+            continue;
+        }
+        // the same message may be sent again
+        if let Some(before) = latest.insert(state, header.msg_id.clone())
+            && before != header.msg_id
+        {
+            replaced.insert(before);
+        }
+    }
+    replaced
 }
 
 /// Returns the resource without what differs from session to session. The name of an event is only a number, so its reason tells events of

@@ -100,6 +100,89 @@ pub(crate) fn session() -> Vec<(Side, Message)> {
     ]
 }
 
+/// Returns a session of these states, each with its answer.
+fn states(kind: &ResourceType, states: &[&str]) -> Script {
+    let messages = states.iter().flat_map(|state| {
+        let patch = json!({"status": {"phase": state}});
+        let (from, message) = match kind {
+            ResourceType::Pod => (
+                Side::Edge,
+                Upstream::pod_patch("default", "web", patch.to_string()),
+            ),
+            ResourceType::NodeStatus => (
+                Side::Edge,
+                Upstream::node_patch("edge-1", patch.to_string()),
+            ),
+            kind => {
+                let (origin, namespace) = match kind {
+                    ResourceType::Node => (wire::Source::EdgeController, "null"),
+                    _ => (wire::Source::PolicyController, "default"),
+                };
+                let object = Downstream::Object {
+                    origin,
+                    change: Change::Update,
+                    path: format!("{namespace}/{kind}/edge-1").as_str().into(),
+                    object: patch,
+                };
+                let message = object.into_message(1);
+                let answer = message.acknowledgement(2);
+                return [(Side::Cloud, message), (Side::Edge, answer)];
+            }
+        };
+        let message = message.into_message(1);
+        let answer = Downstream::Answer {
+            path: message.route.resource.clone(),
+            answer: wire::Answer::Response(wire::ObjectResp::ok(json!({"phase": state}))),
+        };
+        let answer = answer.into_message(2).answering(&message.header.msg_id);
+        [(from, message), (Side::Cloud, answer)]
+    });
+    script("edge-1", &messages.collect::<Vec<_>>())
+}
+
+#[test]
+fn of_the_states_of_a_node_only_the_latest_is_compared() {
+    let (node, status, pod) = (
+        &ResourceType::Node,
+        &ResourceType::NodeStatus,
+        &ResourceType::Pod,
+    );
+    let access = &ResourceType::ServiceAccountAccess;
+    let cases: [(&ResourceType, &[&str], &[&str], &[Sort]); 10] = [
+        (status, &["a", "b", "c"], &["a", "c"], &[]),
+        (status, &["c"], &["a", "b", "c"], &[]),
+        (status, &["a", "c"], &["b", "c"], &[]),
+        (
+            status,
+            &["a", "b"],
+            &["a", "c"],
+            &[Sort::Content, Sort::Content],
+        ),
+        (status, &["a"], &[], &[Sort::Missing, Sort::Missing]),
+        (
+            status,
+            &[],
+            &["a", "b"],
+            &[Sort::Additional, Sort::Additional],
+        ),
+        (node, &["a", "b", "c"], &["c"], &[]),
+        (node, &["a", "b"], &["b", "a"], &[Sort::Content]),
+        (access, &["a", "b"], &["b"], &[]),
+        // each state of a pod counts
+        (
+            pod,
+            &["a", "b", "c"],
+            &["a", "c"],
+            &[Sort::Missing, Sort::Missing],
+        ),
+    ];
+    for (kind, first, second, expected) in cases {
+        let found = compare(&states(kind, first), &states(kind, second));
+        let sorts: Vec<Sort> = found.differences.iter().map(|one| one.sort).collect();
+        assert_eq!(sorts, expected, "{kind} {first:?} {second:?}: {found:#?}");
+    }
+}
+
 /// Replaces what may differ from session to session, each value always by the same other one.
 struct Renamer {
     seed: u64,
