@@ -1,19 +1,20 @@
 //! `cloudsim run`: runs scenarios from files.
 
 use std::{
+    fs::OpenOptions,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::{Context, bail};
 
-use limits::read_regular_text;
+use limits::{open_regular_file, read_regular_text};
 use wire::text::count;
 
 use super::{Signals, print_line};
 use crate::{
     cli::Run,
-    scenario::{self, Scenario, StepOutcome, Verdict},
+    scenario::{self, Faulty, Scenario, StepOutcome, Verdict},
 };
 
 /// The largest scenario, in bytes.
@@ -124,5 +125,43 @@ fn files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
 fn read(file: &Path) -> Result<Scenario, Vec<String>> {
     let text = read_regular_text(file, MAX_SCENARIO_BYTES)
         .map_err(|error| vec![format!("cannot read the file; check its name: {error}")])?;
-    Scenario::read(&text).map_err(|faults| faults.iter().map(ToString::to_string).collect())
+    let texts = |faults: Vec<Faulty>| faults.iter().map(ToString::to_string).collect();
+    let scenario = Scenario::read(&text).map_err(texts)?;
+    let missing = missing_recordings(&scenario, file);
+    match missing.is_empty() {
+        true => Ok(scenario),
+        false => Err(texts(missing)),
+    }
+}
+
+/// Returns an error for each recording of a scenario that cannot be opened.
+fn missing_recordings(scenario: &Scenario, file: &Path) -> Vec<Faulty> {
+    let faults = scenario.recordings().filter_map(|(line, recording)| {
+        let path = file.parent().unwrap_or(Path::new("")).join(recording);
+        let error = open_regular_file(&path, OpenOptions::new().read(true)).err()?;
+        let what = format!("cannot open the recording {}: {error}", path.display());
+        Some(Faulty { line, what })
+    });
+    faults.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_whose_recording_is_missing_is_invalid() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("replay.yaml");
+        let text = "name: replay\nsteps:\n- pause: 1s\n- replay: session.rec\n";
+        std::fs::write(&file, text).unwrap();
+        let errors = read(&file).unwrap_err();
+        let expected = "line 4: cannot open the recording ";
+        assert!(
+            errors.len() == 1 && errors[0].starts_with(expected),
+            "{errors:?}"
+        );
+        std::fs::write(folder.path().join("session.rec"), "").unwrap();
+        assert!(read(&file).is_ok());
+    }
 }

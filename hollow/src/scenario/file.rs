@@ -248,6 +248,14 @@ impl Scenario {
         }
     }
 
+    /// Returns the recordings that are replayed, each with the line of its step. Their paths are relative to the scenario's.
+    pub fn recordings(&self) -> impl Iterator<Item = (u64, &PathBuf)> {
+        self.steps.iter().filter_map(|step| match &step.value {
+            Step::Replay(replayed) => Some((step.referenced.line(), replayed.parts().0)),
+            _ => None,
+        })
+    }
+
     /// Checks what the format does not express. The lines of `known` faults are placeholders.
     fn check(&self, known: &[Faulty]) -> Vec<Faulty> {
         let mut faults = Vec::new();
