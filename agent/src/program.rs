@@ -241,9 +241,7 @@ fn start(
     if let Some(busy) = check::several_busy(&config) {
         anyhow::bail!(busy);
     }
-    let recording = recorded.map(Recording::start).transpose();
-    let recording =
-        recording.context("choose a file in a directory that the agent may write to")?;
+    let recording = recorded.map(Recording::start).transpose()?;
     let recorder = recording.as_ref().map(Recording::recorder);
     let ended = runtime.block_on(serve(&config, path, recorder.unwrap_or_default()));
     if let Some(recording) = recording {

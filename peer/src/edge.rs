@@ -10,6 +10,7 @@ use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tokio_tungstenite::{WebSocketStream, tungstenite::protocol};
 use wire::{
+    Message,
     enroll::{CA_PATH, Csr, EDGE_CERT_PATH, NODE_NAME_HEADER, Token},
     session::{NODE_HEADER, PROJECT, PROJECT_HEADER, USE_HEADER, USE_MESSAGES},
     tunnel, websocket,
@@ -19,7 +20,7 @@ use crate::{
     Failure, Service, Stream, ensure, fail,
     https::{self, MAX_ANSWER, REQUEST_DEADLINE},
     identity::{Identity, client_tls},
-    quic,
+    quic::{self, Greeted},
     session::{Automatic, Session},
     transport::Transport,
     tunnel::Tunnel,
@@ -63,7 +64,9 @@ impl Dialer {
     /// # Errors
     /// The cloud does not answer, or has another CA.
     pub async fn discover(endpoints: Endpoints, token: &Token) -> Result<Self, Failure> {
-        let ca = agent::edgehub::fetch_ca(&endpoints.https, token).await?;
+        let ca = agent::edgehub::fetch_ca(&endpoints.https, token).await;
+        // the remedies of the error are for an agent
+        let ca = ca.map_err(|error| Failure::Failed(error.what()))?;
         Ok(Self::new(endpoints, ca))
     }
 
@@ -80,6 +83,22 @@ impl Dialer {
     #[must_use]
     pub fn over(self, transport: Transport) -> Self {
         Self { transport, ..self }
+    }
+
+    /// Opens sessions over QUIC at this address.
+    #[must_use]
+    pub fn over_quic(mut self, hub: HostPort) -> Self {
+        self.endpoints.hub = hub;
+        self.over(Transport::Quic)
+    }
+
+    /// Connects over QUIC with the greeting of an edge.
+    ///
+    /// # Errors
+    /// The cloud does not answer.
+    pub async fn greet(&self, identity: &Identity, hello: &Message) -> Result<Greeted, Failure> {
+        let tls = client_tls(&self.ca, Some(identity))?;
+        quic::greet(&self.address(Service::Hub)?, tls, hello).await
     }
 
     /// Returns the transport of sessions.

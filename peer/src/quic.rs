@@ -10,7 +10,12 @@ use quinn::{
 };
 use rustls_pki_types::CertificateDer;
 use serde_json::{Map, Value};
-use tokio::{net::lookup_host, task::JoinSet, time::timeout};
+use tokio::{
+    io::{Join, join},
+    net::lookup_host,
+    task::JoinSet,
+    time::timeout,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::debug;
 use wire::{
@@ -31,8 +36,12 @@ const SILENCE: VarInt = VarInt::from_u32(30_000);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// The largest greeting, bytes.
 const MAX_GREETING: usize = 4 * 1024;
+/// The answer to the greeting of an edge that is accepted.
+pub const ACCEPTED: &str = "ack";
+/// How long a peer may take to read the rest before its connection is closed.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 /// Connections to a server at a time.
-const MAX_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 1024;
 
 /// The stream of messages of a session.
 pub struct Stream {
@@ -55,6 +64,10 @@ impl Socket for Stream {
             }
             Outgoing::Text(text) => vec![frame::enclose(text.as_bytes())],
             Outgoing::Close => {
+                // what was sent before arrives
+                if self.send.finish().is_ok() {
+                    timeout(CLOSE_DEADLINE, self.send.stopped()).await.ok();
+                }
                 self.connection.close(VarInt::from_u32(0), b"closed");
                 return Ok(());
             }
@@ -87,6 +100,9 @@ async fn next(receive: &mut RecvStream, decoder: &mut Decoder) -> Result<Message
     }
 }
 
+/// The bytes of the stream of messages of a session.
+pub type Bytes = Join<RecvStream, SendStream>;
+
 /// Opens a session at `address` (`host:port`) with these headers.
 ///
 /// # Errors
@@ -96,17 +112,75 @@ pub async fn connect(
     tls: rustls::ClientConfig,
     headers: &BTreeMap<&'static str, String>,
 ) -> Result<Stream, Failure> {
-    match timeout(REQUEST_DEADLINE, open(address, tls, headers)).await {
-        Ok(opened) => opened,
+    let values: Map<String, Value> = headers
+        .iter()
+        .map(|(name, value)| (header_name(name), Value::from(vec![value.clone()])))
+        .collect();
+    let route = Route {
+        operation: Operation::from(frame::HELLO.to_owned()),
+        resource: frame::HELLO.into(),
+        ..Route::default()
+    };
+    let hello = Message::new(route, Value::from(values), now_ms());
+    let greeted = greet(address, tls, &hello).await?;
+    let said = String::from_utf8_lossy(&greeted.answer.content_bytes()).into_owned();
+    ensure!(
+        greeted.is_accepted(),
+        "the session over QUIC was refused: {said}"
+    );
+    let (receive, send) = greeted.open().await?.into_inner();
+    Ok(Stream {
+        send,
+        receive,
+        decoder: Decoder::new(MAX_MESSAGE),
+        connection: greeted.connection,
+    })
+}
+
+/// A connection to a cloud that has answered the greeting.
+pub struct Greeted {
+    /// The answer.
+    pub answer: Message,
+    connection: Connection,
+}
+
+impl Greeted {
+    /// Reports whether the cloud has accepted the edge.
+    pub fn is_accepted(&self) -> bool {
+        self.answer.content_bytes() == ACCEPTED.as_bytes()
+    }
+
+    /// Opens the stream of messages.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub async fn open(&self) -> Result<Bytes, Failure> {
+        let (mut send, receive) = self.connection.open_bi().await?;
+        send.write_all(frame::MESSAGES).await?;
+        Ok(join(receive, send))
+    }
+}
+
+/// Connects with a cloud at `address` (`host:port`), and sends this greeting of an edge.
+///
+/// # Errors
+/// The cloud cannot be reached, or does not answer.
+pub async fn greet(
+    address: &str,
+    tls: rustls::ClientConfig,
+    hello: &Message,
+) -> Result<Greeted, Failure> {
+    match timeout(REQUEST_DEADLINE, dial(address, tls, hello)).await {
+        Ok(greeted) => greeted,
         Err(_) => fail!("no session over QUIC with {address} within {REQUEST_DEADLINE:?}"),
     }
 }
 
-async fn open(
+async fn dial(
     address: &str,
     mut tls: rustls::ClientConfig,
-    headers: &BTreeMap<&'static str, String>,
-) -> Result<Stream, Failure> {
+    hello: &Message,
+) -> Result<Greeted, Failure> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let Some(server) = lookup_host(address).await?.next() else {
@@ -126,28 +200,9 @@ async fn open(
         Err(error) => fail!("cannot connect to {address} over QUIC: {error}"),
     };
     let (mut send, mut receive) = connection.open_bi().await?;
-    let values: Map<String, Value> = headers
-        .iter()
-        .map(|(name, value)| (header_name(name), Value::from(vec![value.clone()])))
-        .collect();
-    let route = Route {
-        operation: Operation::from(frame::HELLO.to_owned()),
-        resource: frame::HELLO.into(),
-        ..Route::default()
-    };
-    let hello = Message::new(route, Value::from(values), now_ms());
-    send.write_all(&frame::encode(&hello)).await?;
+    send.write_all(&frame::encode(hello)).await?;
     let answer = next(&mut receive, &mut Decoder::new(MAX_GREETING)).await?;
-    let said = String::from_utf8_lossy(&answer.content_bytes()).into_owned();
-    ensure!(said == "ack", "the session over QUIC was refused: {said}");
-    let (mut send, receive) = connection.open_bi().await?;
-    send.write_all(frame::MESSAGES).await?;
-    Ok(Stream {
-        send,
-        receive,
-        decoder: Decoder::new(MAX_MESSAGE),
-        connection,
-    })
+    Ok(Greeted { answer, connection })
 }
 
 /// Returns the name of a header as Go writes it: `Node_id`.
@@ -165,6 +220,18 @@ fn transport() -> TransportConfig {
     transport
 }
 
+/// A connection of an edge that has sent its greeting.
+pub struct Greeting {
+    /// The greeting.
+    pub hello: Message,
+    /// The edge's address.
+    pub address: SocketAddr,
+    /// The edge's certificate, DER.
+    pub certificate: Vec<u8>,
+    answer: SendStream,
+    connection: Connection,
+}
+
 /// A session that an edge has opened.
 pub struct Opened {
     /// Its headers, in lower case.
@@ -175,6 +242,97 @@ pub struct Opened {
     pub stream: Stream,
 }
 
+impl Greeting {
+    /// Returns the headers, in lower case.
+    pub fn headers(&self) -> BTreeMap<String, String> {
+        let headers = self.hello.content.as_object().into_iter().flatten();
+        let pairs = headers.filter_map(|(name, values)| {
+            let value = values.get(0)?.as_str()?.to_owned();
+            Some((name.to_ascii_lowercase(), value))
+        });
+        pairs.collect()
+    }
+
+    /// Accepts the edge, and waits for its stream of messages.
+    ///
+    /// # Errors
+    /// The connection has ended, or has another stream.
+    pub async fn accept(mut self) -> Result<Opened, Failure> {
+        self.reply(ACCEPTED).await?;
+        let (receive, send) = self.messages().await?.into_inner();
+        Ok(Opened {
+            headers: self.headers(),
+            certificate: self.certificate,
+            stream: Stream {
+                send,
+                receive,
+                decoder: Decoder::new(MAX_MESSAGE),
+                connection: self.connection,
+            },
+        })
+    }
+
+    /// Answers the greeting with this text; [`ACCEPTED`] accepts the edge.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub async fn reply(&mut self, text: &str) -> Result<(), Failure> {
+        let route = Route {
+            operation: Operation::Response,
+            ..self.hello.route.clone()
+        };
+        let id = &self.hello.header.msg_id;
+        let reply = Message::new(route, Value::from(text), now_ms()).answering(id);
+        self.answer(&reply).await
+    }
+
+    /// Answers the greeting.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub async fn answer(&mut self, answer: &Message) -> Result<(), Failure> {
+        self.answer.write_all(&frame::encode(answer)).await?;
+        Ok(())
+    }
+
+    /// Refuses the edge with this answer, and closes the connection once the edge has read it.
+    pub async fn refuse(mut self, text: &str) {
+        if self.reply(text).await.is_ok() && self.answer.finish().is_ok() {
+            timeout(CLOSE_DEADLINE, self.answer.stopped()).await.ok();
+        }
+    }
+
+    /// Waits for the edge's stream of messages.
+    ///
+    /// # Errors
+    /// The connection has ended, or has another stream.
+    pub async fn messages(&self) -> Result<Bytes, Failure> {
+        let opened = async {
+            let (send, mut receive) = self.connection.accept_bi().await?;
+            let mut usage = [0; frame::MESSAGES.len()];
+            receive.read_exact(&mut usage).await?;
+            ensure!(
+                usage == *frame::MESSAGES,
+                "the second stream is not one of messages"
+            );
+            Ok(join(receive, send))
+        };
+        match timeout(REQUEST_DEADLINE, opened).await {
+            Ok(opened) => opened,
+            Err(_) => fail!("no stream of messages within {REQUEST_DEADLINE:?}"),
+        }
+    }
+}
+
+/// Waits until the peer has all bytes, then closes a session of either end.
+pub async fn close(mut bytes: Bytes) {
+    if bytes.writer_mut().finish().is_ok() {
+        timeout(CLOSE_DEADLINE, bytes.writer_mut().stopped())
+            .await
+            .ok();
+    }
+}
+
 /// A running server. It stops when this is dropped, and its connections end.
 pub struct Server {
     address: SocketAddr,
@@ -182,14 +340,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server; `serve` serves each session until it ends.
+    /// Starts a server; `serve` serves each edge that has sent its greeting, until its session ends.
     ///
     /// # Errors
     /// The port is in use, or the keys cannot be used.
     pub fn start<F>(
         address: SocketAddr,
         tls: &rustls::ServerConfig,
-        serve: impl Fn(Opened) -> F + Send + Sync + 'static,
+        serve: impl Fn(Greeting) -> F + Send + Sync + 'static,
     ) -> Result<Self, Failure>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -216,7 +374,7 @@ impl Server {
                 let serve = serve.clone();
                 connections.spawn(async move {
                     match timeout(REQUEST_DEADLINE, accept(incoming)).await {
-                        Ok(Ok(opened)) => serve(opened).await,
+                        Ok(Ok(greeting)) => serve(greeting).await,
                         Ok(Err(failure)) => {
                             debug!(error = failure.reason(), "QUIC connection failed");
                         }
@@ -238,39 +396,18 @@ impl Server {
     }
 }
 
-async fn accept(incoming: Incoming) -> Result<Opened, Failure> {
+async fn accept(incoming: Incoming) -> Result<Greeting, Failure> {
     let connection = incoming.await?;
-    let (mut answer, mut greeting) = connection.accept_bi().await?;
+    let (answer, mut greeting) = connection.accept_bi().await?;
     let hello = next(&mut greeting, &mut Decoder::new(MAX_GREETING)).await?;
-    let headers = hello.content.as_object().cloned().unwrap_or_default();
-    let headers = headers.into_iter().filter_map(|(name, values)| {
-        let value = values.get(0)?.as_str()?.to_owned();
-        Some((name.to_ascii_lowercase(), value))
-    });
-    let route = Route {
-        operation: Operation::Response,
-        ..hello.route.clone()
-    };
-    let ack = Message::new(route, Value::from("ack"), now_ms()).answering(&hello.header.msg_id);
-    answer.write_all(&frame::encode(&ack)).await?;
-    let (send, mut receive) = connection.accept_bi().await?;
-    let mut usage = [0; frame::MESSAGES.len()];
-    receive.read_exact(&mut usage).await?;
-    ensure!(
-        usage == *frame::MESSAGES,
-        "the second stream is not one of messages"
-    );
     let chain = connection.peer_identity();
     let chain = chain.and_then(|chain| chain.downcast::<Vec<CertificateDer<'static>>>().ok());
     let certificate = chain.and_then(|chain| chain.first().map(|first| first.to_vec()));
-    Ok(Opened {
-        headers: headers.collect(),
+    Ok(Greeting {
+        hello,
+        address: connection.remote_address(),
         certificate: certificate.unwrap_or_default(),
-        stream: Stream {
-            send,
-            receive,
-            decoder: Decoder::new(MAX_MESSAGE),
-            connection,
-        },
+        answer,
+        connection,
     })
 }

@@ -172,6 +172,13 @@ impl Session {
         self.stop.take();
     }
 
+    /// Closes the connection after everything was sent, and waits until the peer has closed it, too, or for `within`.
+    pub async fn finish(&mut self, within: Duration) {
+        self.put(Outgoing::Close).await;
+        self.wait_ended(within).await.ok();
+        self.close();
+    }
+
     /// Drops the messages that nobody has taken yet.
     pub fn forget(&mut self) {
         self.unread.clear();
@@ -256,5 +263,39 @@ impl<S: Socket> Task<S> {
         }
         let passed = self.inbox.send(message).await;
         passed.map_err(|_| "the session is no longer used".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::duplex;
+    use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn everything_is_sent_before_a_session_is_finished() {
+        let (near, far) = duplex(64);
+        let silent = Automatic {
+            keepalive: false,
+            acknowledge: false,
+        };
+        let near = WebSocketStream::from_raw_socket(near, Role::Client, None).await;
+        let far = WebSocketStream::from_raw_socket(far, Role::Server, None).await;
+        let (mut near, mut far) = (Session::start(near, silent), Session::start(far, silent));
+        let reading = async {
+            let mut read = 0;
+            while far.next().await.is_ok() {
+                read += 1;
+            }
+            read
+        };
+        let writing = async {
+            for _ in 0..200 {
+                near.send(&Upstream::keepalive().into_message(1)).await;
+            }
+            near.finish(ANSWER_DEADLINE).await;
+        };
+        assert_eq!(tokio::join!(reading, writing).0, 200);
     }
 }

@@ -58,11 +58,12 @@ pub struct Options {
 
 /// Why a recording cannot be started.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot record to {path}")]
+#[error(
+    "cannot record to {path}: {why}; choose another file, in a directory that this program may write to"
+)]
 pub struct StartError {
     path: String,
-    #[source]
-    source: io::Error,
+    why: io::Error,
 }
 
 /// Records connections; cheap to clone. The default records nothing.
@@ -133,9 +134,9 @@ impl Recording {
     /// # Errors
     /// The file cannot be created.
     pub fn start(options: Options) -> Result<Self, StartError> {
-        let failure = |source| StartError {
+        let failure = |why| StartError {
             path: options.path.display().to_string(),
-            source,
+            why,
         };
         let header = Header::new(&options.program, options.side, options.redact);
         let files = Files::create(&options.path, options.limits, header).map_err(failure)?;

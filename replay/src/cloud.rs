@@ -23,7 +23,7 @@ use wire::{
     websocket::Role,
 };
 
-use crate::Link;
+use crate::{Link, drive::CLOSE_DEADLINE};
 
 /// How long the join token is valid.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 3600);
@@ -193,7 +193,7 @@ impl Link for CloudLink {
     }
 
     async fn reconnect(&mut self) -> Result<(), String> {
-        self.session.close();
+        self.finish().await;
         let next = Self::next_session(&mut self.sessions, &self.node);
         match timeout(CONNECT_DEADLINE, next).await {
             Ok(Some(session)) => self.session = session,
@@ -204,5 +204,9 @@ impl Link for CloudLink {
             }
         }
         Ok(())
+    }
+
+    async fn finish(&mut self) {
+        self.session.finish(CLOSE_DEADLINE).await;
     }
 }

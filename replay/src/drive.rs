@@ -1,6 +1,6 @@
 //! Plays a plan over a connection.
 
-use std::{collections::VecDeque, future::Future};
+use std::{collections::VecDeque, future::Future, time::Duration};
 
 use peer::transport::Outgoing;
 use tokio::{
@@ -11,6 +11,9 @@ use wire::Message;
 
 use crate::{LoadError, Next, Outcome, Player};
 
+/// How long the other side may take to close a connection.
+pub(crate) const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
+
 /// A connection with the other side.
 pub trait Link: Send {
     /// Returns the queue of messages to the other side.
@@ -19,8 +22,11 @@ pub trait Link: Send {
     /// Returns the next message, or why there is none any more. It can be cancelled without losing a message.
     fn next(&mut self) -> impl Future<Output = Result<Message, String>> + Send;
 
-    /// Closes the connection and opens another one, or returns why not.
+    /// Closes the connection once the other side has everything that was sent, and opens another one, or returns why not.
     fn reconnect(&mut self) -> impl Future<Output = Result<(), String>> + Send;
+
+    /// Closes the connection once the other side has everything that was sent.
+    fn finish(&mut self) -> impl Future<Output = ()> + Send;
 }
 
 /// What happens in a replay.
@@ -90,6 +96,9 @@ pub async fn drive(
             () = sleep_until(wake), if outgoing.is_empty() && held.is_none() => {}
         }
     };
+    if ended.is_none() {
+        link.finish().await;
+    }
     let mut outcome = player.finish();
     outcome.ended = ended;
     Ok(outcome)

@@ -10,7 +10,7 @@ use peer::{
 use tokio::sync::mpsc;
 use wire::{Message, enroll::Token};
 
-use crate::Link;
+use crate::{Link, drive::CLOSE_DEADLINE};
 
 /// The player acknowledges messages itself.
 const AUTOMATIC: Automatic = Automatic {
@@ -59,8 +59,13 @@ impl Link for EdgeLink {
     }
 
     async fn reconnect(&mut self) -> Result<(), String> {
+        self.finish().await;
         let session = open(&self.dialer, &self.identity, &self.node).await;
         self.session = session.map_err(|failure| failure.reason().to_owned())?;
         Ok(())
+    }
+
+    async fn finish(&mut self) {
+        self.session.finish(CLOSE_DEADLINE).await;
     }
 }

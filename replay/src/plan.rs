@@ -39,7 +39,9 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Messages of the played side with contents that were replaced by `***`: kind and resource.
     pub masked: Vec<(&'static str, String)>,
-    /// Frames that are not replayed: requests and data of the tunnel, and what cannot be decoded.
+    /// Requests of the stream tunnel, which are not replayed.
+    pub requests: u64,
+    /// Other frames that are not replayed: data of the stream tunnel, and what cannot be decoded.
     pub skipped: u64,
 }
 
@@ -99,6 +101,7 @@ impl Plan {
             script: Script::default(),
             steps: Vec::new(),
             masked: Vec::new(),
+            requests: 0,
             skipped: script.skipped.values().sum(),
         };
         let mut planner = Planner::new(script);
@@ -108,7 +111,7 @@ impl Plan {
                 // enrolment is done anew
                 Transport::Enrolment => continue,
                 Transport::Tunnel => {
-                    plan.skipped += 1;
+                    plan.requests += 1;
                     continue;
                 }
             }

@@ -39,9 +39,10 @@ impl Comparison {
         };
         text.push_str("first difference:\n");
         text.push_str(&first.to_text(names));
-        if self.count() > 1 {
-            text.push_str(&format!("\nall {} differences:\n", self.count()));
-            for difference in &self.differences {
+        if let others @ 1.. = self.count() - 1 {
+            let others = count(others, "further difference");
+            text.push_str(&format!("\n{others}:\n"));
+            for difference in &self.differences[1..] {
                 text.push_str(&difference.to_text(names));
             }
         }

@@ -97,7 +97,10 @@ impl cloud::Cloud for Cloud {
 }
 
 /// Serves a session that an edge has opened over QUIC.
-pub(super) async fn serve_quic(cloud: Arc<Cloud>, opened: quic::Opened) {
+pub(super) async fn serve_quic(cloud: Arc<Cloud>, greeting: quic::Greeting) {
+    let Ok(opened) = greeting.accept().await else {
+        return;
+    };
     let request = SessionRequest {
         path: String::new(),
         headers: opened.headers,

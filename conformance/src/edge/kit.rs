@@ -48,8 +48,8 @@ impl Kit {
                 let identity = Identity { certificate, key };
                 let tls = server_tls(cloud.ca.cert_der(), &identity, true)?;
                 let target = cloud.clone();
-                let server = quic::Server::start(options.addresses.hub, &tls, move |opened| {
-                    serve_quic(target.clone(), opened)
+                let server = quic::Server::start(options.addresses.hub, &tls, move |greeting| {
+                    serve_quic(target.clone(), greeting)
                 })?;
                 addresses.hub = server.address();
                 Some(server)

@@ -14,7 +14,12 @@ use e2e::{AGENT, CLOUDSIM, Cloud, NODE, Node, Ports, Process, Runtime, binary, r
 const CANARY: &str = "canary-4711-canary";
 
 /// Starts the proxy before a cloud; its recording is `session.rec` in `directory`.
-fn start_proxy(directory: &Path, cloud: &Cloud, ports: Ports) -> anyhow::Result<Process> {
+fn start_proxy(
+    directory: &Path,
+    cloud: &Cloud,
+    ports: Ports,
+    more: &[&str],
+) -> anyhow::Result<Process> {
     let token = directory.join("token");
     fs::write(&token, cloud.token()?)?;
     let mut command = Command::new(binary(CLOUDSIM)?);
@@ -31,9 +36,30 @@ fn start_proxy(directory: &Path, cloud: &Cloud, ports: Ports) -> anyhow::Result<
     ] {
         command.args([option, &port.to_string()]);
     }
+    command.args(more);
     let mut proxy = Process::start("record", command, directory)?;
     proxy.wait_for("--token ")?;
     Ok(proxy)
+}
+
+/// Returns the token that a proxy has printed.
+fn join_token(proxy: &Process) -> anyhow::Result<String> {
+    let log = proxy.log();
+    let token = log.split_once("--token ").context("no token")?.1;
+    Ok(token.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// Replaces WebSocket by QUIC at this port in a configuration of the agent.
+fn use_quic(config: &Path, port: &str) -> anyhow::Result<()> {
+    let text = fs::read_to_string(config)?;
+    let (before, after) = text
+        .split_once("    websocket:\n      enable: true\n")
+        .context("no section for WebSocket")?;
+    let sections = format!(
+        "    quic: {{enable: true, server: \"127.0.0.1:{port}\"}}\n    websocket:\n      enable: false\n"
+    );
+    fs::write(config, [before, &sections, after].concat())?;
+    Ok(())
 }
 
 /// Runs a pod that has secrets.
@@ -89,10 +115,8 @@ fn pods_run_through_the_recording_proxy_and_restarts_of_cloud_and_proxy() -> any
     let directory = tempfile::tempdir()?;
     let mut cloud = Cloud::start(directory.path())?;
     let ports = Ports::free()?;
-    let mut proxy = start_proxy(directory.path(), &cloud, ports)?;
-    let log = proxy.log();
-    let token = log.split_once("--token ").context("no token")?.1;
-    let token = token.lines().next().unwrap_or_default().trim().to_owned();
+    let mut proxy = start_proxy(directory.path(), &cloud, ports, &[])?;
+    let token = join_token(&proxy)?;
     let _runtime = Runtime::start(directory.path())?;
     let config = Node::configure(directory.path(), ports, &token)?;
     let mut node = Process::start(AGENT, Node::command(&config)?, directory.path())?;
@@ -167,14 +191,7 @@ fn killed_cloud_leaves_a_readable_recording_of_quic_and_the_tunnel() -> anyhow::
     let mut cloud = Cloud::start_with(directory.path(), &arguments)?;
     let _runtime = Runtime::start(directory.path())?;
     let config = Node::configure(directory.path(), cloud.ports, &cloud.token()?)?;
-    let text = fs::read_to_string(&config)?;
-    let (before, after) = text
-        .split_once("    websocket:\n      enable: true\n")
-        .context("no section for WebSocket")?;
-    let sections = format!(
-        "    quic: {{enable: true, server: \"127.0.0.1:{quic}\"}}\n    websocket:\n      enable: false\n"
-    );
-    fs::write(&config, [before, &sections, after].concat())?;
+    use_quic(&config, &quic)?;
     let edge_file = directory.path().join("edge.rec");
     let mut command = Node::command(&config)?;
     command.arg("--record").arg(&edge_file);
@@ -204,5 +221,41 @@ fn killed_cloud_leaves_a_readable_recording_of_quic_and_the_tunnel() -> anyhow::
         ensure_kinds(&frames, &kinds)?;
         ensure!(!frames.contains(CANARY), "a secret was recorded");
     }
+    Ok(())
+}
+
+#[test]
+fn pods_run_over_quic_through_the_recording_proxy_and_a_restart_of_the_cloud() -> anyhow::Result<()>
+{
+    let directory = tempfile::tempdir()?;
+    let [of_cloud, of_proxy] = [Ports::free()?, Ports::free()?].map(|ports| ports.ws.to_string());
+    let mut cloud = Cloud::start_with(directory.path(), &["--quic-port", &of_cloud])?;
+    let ports = Ports::free()?;
+    let quic = ["--quic-port", &of_proxy, "--cloud-quic-port", &of_cloud];
+    let mut proxy = start_proxy(directory.path(), &cloud, ports, &quic)?;
+    let _runtime = Runtime::start(directory.path())?;
+    let config = Node::configure(directory.path(), ports, &join_token(&proxy)?)?;
+    use_quic(&config, &of_proxy)?;
+    let mut node = Process::start(AGENT, Node::command(&config)?, directory.path())?;
+    cloud.wait_node("Ready")?;
+    run_pod(&cloud, "first")?;
+    cloud.process.kill()?;
+    cloud.process.start_again()?;
+    cloud.process.wait_for("is ready")?;
+    run_pod(&cloud, "second")?;
+    node.terminate()?;
+    proxy.terminate()?;
+    let frames = json_frames(&[directory.path().join("session.rec")])?;
+    ensure_kinds(
+        &frames,
+        &["node-registration", "pod", "pod-status", "secret"],
+    )?;
+    ensure_kinds(&frames, &["acknowledgement", "keepalive"])?;
+    ensure!(!frames.contains("\"kind\":\"malformed\""), "{frames}");
+    for pod in ["first", "second"] {
+        let is_there = frames.contains(&status_path(pod));
+        ensure!(is_there, "no status of {pod} was recorded");
+    }
+    ensure!(!frames.contains(CANARY), "a secret was recorded");
     Ok(())
 }

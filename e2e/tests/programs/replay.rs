@@ -71,8 +71,7 @@ fn as_edge(file: &Path, objects: &str) -> anyhow::Result<(Output, Value)> {
     Ok((output, outcome))
 }
 
-/// Returns kind, resource and the first changed path of each difference. How many states of a Node, or of the permissions of a service
-/// account, are sent depends on timing.
+/// Returns kind, resource and the first changed path of each difference.
 fn differences(outcome: &Value) -> Vec<String> {
     let all = outcome["comparison"]["differences"].as_array();
     let text = |one: &Value| {
@@ -80,18 +79,9 @@ fn differences(outcome: &Value) -> Vec<String> {
         let of = |key: &str| one[key].as_str().unwrap_or_default();
         format!("{} {} {} {path}", of("sort"), of("kind"), of("resource"))
     };
-    let is_timing = |one: &&Value| {
-        let kinds = [
-            "node",
-            "node-status",
-            "node-status-response",
-            "service-account-access",
-            // the recording ends while some are on their way
-            "acknowledgement",
-        ];
-        kinds.iter().any(|kind| one["kind"] == *kind)
-    };
-    let others = all.into_iter().flatten().filter(|one| !is_timing(one));
+    // the recording ends while some are on their way
+    let is_late = |one: &&Value| one["kind"] == "acknowledgement" && one["sort"] != "content";
+    let others = all.into_iter().flatten().filter(|one| !is_late(one));
     others.map(text).collect()
 }
 

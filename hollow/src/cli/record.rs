@@ -49,6 +49,10 @@ pub struct Record {
     #[arg(long, value_name = "PORT", default_value = "10000", value_parser = values::remote_port, help_heading = CLOUD)]
     pub cloud_ws_port: u16,
 
+    /// UDP port of the cloud's QUIC server, for --quic-port
+    #[arg(long, value_name = "PORT", default_value = "10001", value_parser = values::remote_port, help_heading = CLOUD)]
+    pub cloud_quic_port: u16,
+
     /// Port of the cloud's stream server
     #[arg(long, value_name = "PORT", default_value = "10004", value_parser = values::remote_port, help_heading = CLOUD)]
     pub cloud_tunnel_port: u16,
@@ -68,6 +72,10 @@ pub struct Record {
     /// Port for sessions of nodes over WebSocket
     #[arg(long, value_name = "PORT", default_value = "10000", value_parser = values::port, help_heading = headings::PORTS)]
     pub ws_port: u16,
+
+    /// UDP port for sessions of nodes over QUIC, for edge-agent only [default: none]
+    #[arg(long, value_name = "PORT", value_parser = values::port, help_heading = headings::PORTS)]
+    pub quic_port: Option<u16>,
 
     /// Port for stream tunnels of nodes, or `off`
     #[arg(long, value_name = "PORT", default_value = "10004", value_parser = port_or_off, help_heading = headings::PORTS)]

@@ -19,7 +19,7 @@ use peer::{cloud::Addresses, edge::Endpoints, transport::Transport};
 use tokio::time::timeout;
 use wire::enroll::Token;
 
-use super::{Signals, connect, join_line, of_failure, print_line, warn};
+use super::{Signals, connect, join_line, of_failure, print_line, warn, with_cure};
 use crate::{
     cli::{CaseProfile, Conformance, SessionTransport},
     nearest, scenario,
@@ -182,9 +182,8 @@ async fn test_cloud(
     };
     let prepared = timeout(PREPARE_DEADLINE, Target::prepare(target)).await;
     let target = prepared
-        .with_context(|| format!("timed out after {PREPARE_DEADLINE:?}"))
-        .and_then(|prepared| prepared.map_err(of_failure))
-        .context("cannot test the cloud; check --cloud, --https-port and --kubeconfig")?;
+        .unwrap_or_else(|_| peer::fail!("no CA and no namespace within {PREPARE_DEADLINE:?}"))
+        .map_err(with_cure("check --cloud, --https-port and --kubeconfig"))?;
     let target = Arc::new(target);
     let results = tokio::select! {
         results = cloud::test(&target, |case| is_wanted(options, case), print_result) => Some(results),
@@ -239,10 +238,9 @@ async fn test_edge(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
         image: options.image.clone(),
     })
     .await
-    .map_err(of_failure)
-    .context(
-        "cannot start the kit's cloud; check --address, --https-port, --ws-port, --quic-port and --tunnel-port",
-    )?;
+    .map_err(with_cure(
+        "choose others with --address, --https-port, --ws-port, --quic-port and --tunnel-port",
+    ))?;
     let at = kit.addresses();
     let ports = join_line::Ports {
         hub: at.hub.port(),
@@ -256,10 +254,7 @@ async fn test_edge(options: &Conformance) -> anyhow::Result<Vec<CaseResult>> {
         join_line::line("edge-agent", &host, ports, kit.token())
     ));
     if transport == Transport::Quic {
-        print_line(&format!(
-            "with modules.edgeHub.websocket.enable: false and modules.edgeHub.quic: {{enable: true, server: {}}} in edgecore.yaml",
-            at.hub
-        ));
+        print_line(&join_line::quic(at.hub));
     }
     let name = kit
         .wait_joined(options.join_timeout)

@@ -1,5 +1,7 @@
 //! The command that makes a machine a node of this cloud, ready to be pasted there.
 
+use std::net::SocketAddr;
+
 use super::{paste, screen::Line};
 use crate::reach::Reach;
 use cloudsim::{Addresses, kubeconfig::in_url};
@@ -86,6 +88,13 @@ pub(super) fn line(program: &str, host: &str, at: Ports, token: &str) -> String 
         _ => String::new(),
     };
     format!("{program} join --cloud {host}{port}{cert}{tunnel} --token {token}")
+}
+
+/// Returns the line that explains how edge-agent uses QUIC at this address.
+pub(super) fn quic(at: SocketAddr) -> String {
+    format!(
+        "with modules.edgeHub.websocket.enable: false and modules.edgeHub.quic: {{enable: true, server: {at}}} in edgecore.yaml"
+    )
 }
 
 #[cfg(test)]

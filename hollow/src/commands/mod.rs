@@ -219,6 +219,11 @@ fn of_failure(failure: Failure) -> anyhow::Error {
     }
 }
 
+/// Converts the reason, followed by what to do about it.
+fn with_cure(cure: &str) -> impl Fn(Failure) -> anyhow::Error {
+    move |failure| anyhow!("{}; {cure}", failure.reason())
+}
+
 /// Runs a command for a running cloud.
 async fn on_cloud<T>(
     access: Access,

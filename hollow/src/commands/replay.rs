@@ -24,7 +24,7 @@ use super::{
     diff::{self, NotCompared},
     join_line, of_failure, print_line,
     record::read_token,
-    warn,
+    warn, with_cure,
 };
 use crate::cli::{DiffFormat, PlayedSide, Replay, Speed};
 
@@ -77,10 +77,16 @@ fn plan(script: &Script, side: Side, file: &Path) -> anyhow::Result<Plan> {
     let name = file.display();
     let plan =
         Plan::new(script, side).with_context(|| NotCompared(format!("cannot use {name}")))?;
+    if plan.requests > 0 {
+        let requests = count(plan.requests, "request");
+        warn(&format!(
+            "not replayed: {requests} of the stream tunnel (logs, exec, attach, port-forward, metrics)"
+        ));
+    }
     if plan.skipped > 0 {
         let frames = count(plan.skipped, "frame");
         warn(&format!(
-            "{frames} of streams and of unknown form are not replayed"
+            "not replayed: {frames} with data of streams, or of unknown form"
         ));
     }
     for (kind, resource) in &plan.masked {
@@ -112,8 +118,13 @@ async fn as_edge(options: &Replay, plan: Plan) -> anyhow::Result<Outcome> {
     let connected = timeout(CONNECT_DEADLINE, connecting).await;
     let mut link = connected
         .unwrap_or_else(|_| peer::fail!("no session within {CONNECT_DEADLINE:?}"))
-        .map_err(of_failure)
-        .context("cannot connect to the cloud; check --cloud, the ports and the token")?;
+        .map_err(|failure| {
+            let cure = match failure.reason().contains(" is taken") {
+                true => "or play it as another node with --node-name",
+                false => "check --cloud, the ports and the token",
+            };
+            with_cure(cure)(failure)
+        })?;
     talk(options, plan, node, &mut link).await
 }
 
@@ -127,8 +138,9 @@ async fn as_cloud(options: &Replay, plan: Plan) -> anyhow::Result<Outcome> {
     let host = options.address.to_string();
     let servers = CloudServers::start(vec![host.clone()], addresses)
         .await
-        .map_err(of_failure)
-        .context("cannot listen; check --address, --https-port, --ws-port and --tunnel-port")?;
+        .map_err(with_cure(
+            "choose others with --address, --https-port, --ws-port and --tunnel-port",
+        ))?;
     let at = servers.addresses();
     let ports = join_line::Ports {
         hub: at.hub.port(),

@@ -83,9 +83,7 @@ fn start_recording(up: &Up) -> anyhow::Result<Option<Recording>> {
         redact: !up.record_secrets,
     };
     let recording = up.record.as_ref().map(options).map(Recording::start);
-    recording
-        .transpose()
-        .context("choose a file in a directory that you may write to")
+    Ok(recording.transpose()?)
 }
 
 /// A cloud that is started and runs until a signal.

@@ -146,7 +146,7 @@ fn after_semicolon(remedy: &str) -> String {
 
 impl EnrollError {
     /// Returns what is wrong, without a remedy.
-    pub(crate) fn what(&self) -> String {
+    pub fn what(&self) -> String {
         match self {
             Self::Unreachable { url, source } => {
                 format!("cannot reach {url}: {}", with_causes(&**source))

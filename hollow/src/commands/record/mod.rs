@@ -3,11 +3,13 @@
 //! | file | content |
 //! |---|---|
 //! | `proxy` | enrolment, and the decision about each connection |
+//! | `quic` | sessions over QUIC |
 //! | `relay` | copies the bytes of a connection in both directions |
 //! | `tap` | decodes these bytes for the recording |
 //! | `state` | the proxy's CA and the nodes' keys at the cloud, on disk |
 
 mod proxy;
+mod quic;
 mod relay;
 mod state;
 mod tap;
@@ -15,7 +17,7 @@ mod tap;
 use std::{io::Read, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use agent::config::HostPort;
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use limits::read_regular_text;
 use peer::{
     cloud::{Addresses, Servers},
@@ -25,7 +27,7 @@ use record::{Limits, Recording, Side};
 use wire::enroll::Token;
 
 use self::{proxy::Proxy, state::State};
-use super::{Signals, join_line, of_failure, print_line};
+use super::{Signals, join_line, print_line, with_cure};
 use crate::{
     cli::Record,
     reach::{OwnNames, Reach, check_address},
@@ -54,8 +56,7 @@ pub(super) async fn run(options: Record) -> anyhow::Result<()> {
         program: format!("cloudsim {} record", env!("CARGO_PKG_VERSION")),
         side: Side::Cloud,
         redact: !options.record_secrets,
-    })
-    .context("choose a file in a directory that you may write to")?;
+    })?;
     let served = serve(
         &options,
         &reach,
@@ -74,6 +75,10 @@ async fn serve(
     (state, dialer, token): (State, Dialer, Option<Token>),
     (recording, signals): (&Recording, &mut Signals),
 ) -> anyhow::Result<()> {
+    let cloud_quic = HostPort {
+        host: options.cloud.clone(),
+        port: options.cloud_quic_port,
+    };
     let proxy = Arc::new(Proxy::new(state, dialer, token, recording.recorder()));
     let at = |port| SocketAddr::new(options.address, port);
     let addresses = Addresses {
@@ -83,8 +88,14 @@ async fn serve(
     };
     let servers = Servers::start(proxy.clone(), proxy.ca(), reach.names.clone(), addresses)
         .await
-        .map_err(of_failure)
-        .context("choose other ports with --https-port, --ws-port and --tunnel-port")?;
+        .map_err(with_cure(
+            "choose other ports with --https-port, --ws-port and --tunnel-port",
+        ))?;
+    let quic = options.quic_port.map(|port| {
+        quic::start(&proxy, at(port), cloud_quic, &reach.names)
+            .map_err(with_cure("choose another port with --quic-port"))
+    });
+    let quic = quic.transpose()?;
     let at = servers.addresses();
     let ports = join_line::Ports {
         hub: at.hub.port(),
@@ -98,6 +109,10 @@ async fn serve(
         options.file.display(),
         join_line::line("edge-agent", host, ports, &join)
     ));
+    if let Some(quic) = &quic {
+        let at = SocketAddr::new(options.address, quic.address().port());
+        print_line(&format!("  {}", join_line::quic(at)));
+    }
     signals.wait().await;
     Ok(())
 }
@@ -164,15 +179,10 @@ async fn find_cloud(
         (None, Some(token)) => {
             let dialer = Dialer::discover(endpoints, token)
                 .await
-                .map_err(of_failure)
-                .context(
-                    "cannot reach the cloud; check --cloud, --cloud-https-port and the token",
-                )?;
+                .map_err(with_cure("check --cloud, --cloud-https-port and the token"))?;
             state.set_cloud_ca(dialer.ca())?;
             Ok(dialer)
         }
-        (None, None) => bail!(anyhow!(
-            "no join token of the cloud; give one with --token or --token-file"
-        )),
+        (None, None) => bail!("no join token of the cloud; pass one with --token or --token-file"),
     }
 }

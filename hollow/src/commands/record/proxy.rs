@@ -28,7 +28,7 @@ use wire::{
     },
 };
 
-use super::{relay::relay, state::State, tap::Tap};
+use super::{relay::relay, state::State, tap::WebSocketTap};
 
 /// The lifetime of a node's certificate at the proxy, which is renewed together with that at the cloud.
 const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -79,6 +79,16 @@ impl Proxy {
         self.state.ca()
     }
 
+    /// Returns how the cloud is reached.
+    pub(super) fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
+    /// Returns the recorder.
+    pub(super) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
     /// Returns a join token of the proxy.
     pub(super) fn join_token(&self, lifetime: Duration) -> Result<String, TokenError> {
         Token::mint(self.ca(), SystemTime::now(), lifetime)
@@ -87,7 +97,7 @@ impl Proxy {
     /// Returns the node's certificate at the cloud. Without one, the node has enrolled at another proxy.
     // a refusal contains its answer
     #[allow(clippy::result_large_err)]
-    fn identity(&self, caller: &Caller) -> Result<Identity, Refusal> {
+    pub(super) fn identity(&self, caller: &Caller) -> Result<Identity, Refusal> {
         let refuse = |why: &str| {
             warn!(address = %caller.address, reason = why, "connection refused");
             Refusal::Answer(text(StatusCode::UNAUTHORIZED, why.to_owned()))
@@ -290,8 +300,8 @@ impl Cloud for Proxy {
         );
         info!(node, ?service, "connected");
         let (cloud, is_compressed) = opened.accepted;
-        let mut up = Tap::new(service, Side::Edge, is_compressed, connection.clone());
-        let mut down = Tap::new(service, Side::Cloud, is_compressed, connection);
+        let mut up = WebSocketTap::new(service, Side::Edge, is_compressed, connection.clone());
+        let mut down = WebSocketTap::new(service, Side::Cloud, is_compressed, connection);
         let ended = relay(opened.stream, cloud, (&mut up, &mut down)).await;
         up.finish();
         down.finish();
@@ -306,7 +316,7 @@ impl Cloud for Proxy {
 }
 
 /// Logs why the cloud does not answer.
-fn cloud_away(failure: &Failure, service: Service, caller: &Caller) {
+pub(super) fn cloud_away(failure: &Failure, service: Service, caller: &Caller) {
     warn!(
         node = caller.node().unwrap_or_default(),
         ?service,

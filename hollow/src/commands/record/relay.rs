@@ -24,7 +24,11 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// A connection has failed, or a limit was exceeded.
-pub(super) async fn relay<E, C>(edge: E, cloud: C, taps: (&mut Tap, &mut Tap)) -> io::Result<()>
+pub(super) async fn relay<E, C>(
+    edge: E,
+    cloud: C,
+    taps: (&mut impl Tap, &mut impl Tap),
+) -> io::Result<()>
 where
     E: AsyncRead + AsyncWrite,
     C: AsyncRead + AsyncWrite,
@@ -57,7 +61,7 @@ where
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    tap: &mut Tap,
+    tap: &mut impl Tap,
     active: &Mutex<Instant>,
 ) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
@@ -93,7 +97,7 @@ mod tests {
     use record::{ConnectionRecorder, Side};
     use tokio::io::{DuplexStream, duplex};
 
-    use super::*;
+    use super::{super::tap::WebSocketTap, *};
 
     /// Starts a relay; returns its outcome, the edge and the cloud. At most `room` bytes wait in each direction of each connection.
     fn start(
@@ -106,7 +110,8 @@ mod tests {
         let (edge, of_edge) = duplex(room);
         let (cloud, of_cloud) = duplex(room);
         let relay = tokio::spawn(async move {
-            let tap = |from| Tap::new(Service::Hub, from, false, ConnectionRecorder::default());
+            let tap =
+                |from| WebSocketTap::new(Service::Hub, from, false, ConnectionRecorder::default());
             let (mut up, mut down) = (tap(Side::Edge), tap(Side::Cloud));
             relay(of_edge, of_cloud, (&mut up, &mut down)).await
         });

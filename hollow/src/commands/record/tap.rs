@@ -5,12 +5,56 @@ use peer::{MAX_MESSAGE, Service};
 use record::{CLOSE, ConnectionRecorder, MALFORMED, PING, PONG, Side};
 use wire::{
     compression::Decompressor,
+    frame,
     tunnel::{self, MAX_FRAME},
     websocket::{Decoder, Message, Role},
 };
 
-/// One direction.
-pub(super) struct Tap {
+/// One direction of a connection.
+pub(super) trait Tap {
+    /// Records what is complete.
+    fn take(&mut self, bytes: &[u8]);
+}
+
+/// The stream of messages of a session over QUIC.
+pub(super) struct QuicTap {
+    connection: ConnectionRecorder,
+    from: Side,
+    /// `None` after bytes that are no frames: nothing after them can be found.
+    decoder: Option<frame::Decoder>,
+}
+
+impl QuicTap {
+    pub(super) fn new(from: Side, connection: ConnectionRecorder) -> Self {
+        Self {
+            connection,
+            from,
+            decoder: Some(frame::Decoder::new(MAX_MESSAGE)),
+        }
+    }
+}
+
+impl Tap for QuicTap {
+    fn take(&mut self, bytes: &[u8]) {
+        if let Some(decoder) = &mut self.decoder {
+            decoder.push(bytes);
+            loop {
+                match decoder.take() {
+                    Ok(Some((message, size))) => {
+                        self.connection.message(self.from, &message, size);
+                    }
+                    Ok(None) => return,
+                    Err(_) => break,
+                }
+            }
+            self.decoder = None;
+        }
+        self.connection.raw(self.from, MALFORMED, bytes);
+    }
+}
+
+/// Frames of WebSocket.
+pub(super) struct WebSocketTap {
     connection: ConnectionRecorder,
     from: Side,
     service: Service,
@@ -22,7 +66,21 @@ pub(super) struct Tap {
     is_readable: bool,
 }
 
-impl Tap {
+impl Tap for WebSocketTap {
+    fn take(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        while self.is_readable {
+            match self.decoder.next(&mut self.input) {
+                Ok(Some(message)) => self.message(&message),
+                Ok(None) => return,
+                Err(_) => self.is_readable = false,
+            }
+        }
+        self.finish();
+    }
+}
+
+impl WebSocketTap {
     pub(super) fn new(
         service: Service,
         from: Side,
@@ -46,19 +104,6 @@ impl Tap {
             input: BytesMut::new(),
             is_readable: true,
         }
-    }
-
-    /// Records what is complete.
-    pub(super) fn take(&mut self, bytes: &[u8]) {
-        self.input.extend_from_slice(bytes);
-        while self.is_readable {
-            match self.decoder.next(&mut self.input) {
-                Ok(Some(message)) => self.message(&message),
-                Ok(None) => return,
-                Err(_) => self.is_readable = false,
-            }
-        }
-        self.finish();
     }
 
     /// Records the rest, which is no whole frame.
