@@ -15,16 +15,21 @@ use wire::{Message, Operation};
 
 use crate::{
     align::{Alignment, Hashes, align},
-    content::{Comparer, Ids, Path, find, generated_name, hash_value, path_text},
+    content::{Comparer, Ids, Path, expand, find, generated_name, hash_value, path_text},
     script::{Script, Sent},
     text::{Names, canonical},
 };
 
-/// Kinds that carry a state: a repetition without a change is ignored, with its answers.
-const STATES: [&str; 4] = ["node-status", "pod-status", "node", "pod"];
+/// The kind of which a repetition without a change is ignored, with its answers.
+const STATE: &str = "pod";
 /// Kinds of which only the latest state counts, with its answer: the sender skips states that were replaced before they were sent, so how
 /// many arrive depends on timing.
-const LATEST: [&str; 3] = ["node-status", "node", "service-account-access"];
+const LATEST: [&str; 4] = [
+    "node-status",
+    "pod-status",
+    "node",
+    "service-account-access",
+];
 /// The kind that is ignored.
 pub(crate) const KEEPALIVE: &str = "keepalive";
 /// The kind whose updates are ignored, with their answers.
@@ -269,7 +274,7 @@ impl<'s> View<'s> {
             let hash = hash_message(&message, names);
             let sequence = view.sequences.entry(key).or_default();
             let is_repeated = sequence.last().is_some_and(|(_, last)| *last == hash);
-            if is_repeated && STATES.contains(&sent.kind) {
+            if is_repeated && sent.kind == STATE {
                 repeated.insert(message.header.msg_id);
             } else {
                 sequence.push((place, hash));
@@ -487,19 +492,21 @@ pub(crate) fn compare_messages(comparer: &mut Comparer<'_>, [a, b]: &[Message; 2
 fn changes(messages: [Message; 2], paths: &[Path]) -> Vec<Change> {
     let [first, second] = messages.map(|mut message| {
         Redactor::default().message(&mut message);
-        serde_json::json!({
+        let mut value = serde_json::json!({
             "route": message.route,
             "content": message.content,
             "parent_msg_id": message.header.parent_msg_id,
             "header": {"resourceVersion": message.header.resource_version},
-        })
+        });
+        expand(&mut value, 0);
+        value
     });
     let value = |message: &Value, path: &Path| {
-        let value = find(message, path, 0)?;
+        let value = find(message, path)?;
         let size = value.to_string().len();
         Some(match size > MAX_VALUE {
             true => Value::from(format!("({size} bytes)")),
-            false => value,
+            false => value.clone(),
         })
     };
     paths

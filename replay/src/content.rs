@@ -239,18 +239,27 @@ pub(crate) fn hash_value(key: &str, value: &Value, names: &Names, depth: usize) 
     hasher.finish()
 }
 
-/// Returns the value at a place; JSON in texts is part of the tree.
-pub(crate) fn find(value: &Value, path: &[PathPart], depth: usize) -> Option<Value> {
-    let Some((part, rest)) = path.split_first() else {
-        return Some(value.clone());
-    };
-    let inner = match (value, part) {
-        (Value::Object(map), PathPart::Field(name)) => map.get(name),
-        (Value::Array(items), PathPart::Item(place)) => items.get(*place),
-        (Value::String(text), _) => return find(&parse_embedded(text, depth)?, path, depth + 1),
-        _ => None,
-    };
-    find(inner?, rest, depth)
+/// Replaces JSON in texts by its values, once for all places in it.
+pub(crate) fn expand(value: &mut Value, depth: usize) {
+    match value {
+        Value::String(text) => {
+            if let Some(mut inner) = parse_embedded(text, depth) {
+                expand(&mut inner, depth + 1);
+                *value = inner;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| expand(item, depth)),
+        Value::Object(map) => map.values_mut().for_each(|item| expand(item, depth)),
+        _ => {}
+    }
+}
+
+/// Returns the value at a place of an [expanded](expand) value.
+pub(crate) fn find<'v>(value: &'v Value, path: &[PathPart]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, part| match part {
+        PathPart::Field(name) => value.get(name),
+        PathPart::Item(place) => value.get(*place),
+    })
 }
 
 /// Writes a place as `.a.b[0]`.

@@ -100,6 +100,14 @@ pub(crate) fn session() -> Vec<(Side, Message)> {
     ]
 }
 
+/// A kind of object, its states in two recordings, and the expected differences.
+type StatesCase = (
+    ResourceType,
+    &'static [&'static str],
+    &'static [&'static str],
+    &'static [Sort],
+);
+
 /// Returns a session of these states, each with its answer.
 fn states(kind: &ResourceType, states: &[&str]) -> Script {
     let messages = states.iter().flat_map(|state| {
@@ -116,7 +124,10 @@ fn states(kind: &ResourceType, states: &[&str]) -> Script {
             kind => {
                 let (origin, namespace) = match kind {
                     ResourceType::Node => (wire::Source::EdgeController, "null"),
-                    _ => (wire::Source::PolicyController, "default"),
+                    ResourceType::ServiceAccountAccess => {
+                        (wire::Source::PolicyController, "default")
+                    }
+                    _ => (wire::Source::EdgeController, "default"),
                 };
                 let object = Downstream::Object {
                     origin,
@@ -141,43 +152,48 @@ fn states(kind: &ResourceType, states: &[&str]) -> Script {
 }
 
 #[test]
-fn of_the_states_of_a_node_only_the_latest_is_compared() {
-    let (node, status, pod) = (
-        &ResourceType::Node,
-        &ResourceType::NodeStatus,
-        &ResourceType::Pod,
-    );
-    let access = &ResourceType::ServiceAccountAccess;
-    let cases: [(&ResourceType, &[&str], &[&str], &[Sort]); 10] = [
-        (status, &["a", "b", "c"], &["a", "c"], &[]),
-        (status, &["c"], &["a", "b", "c"], &[]),
-        (status, &["a", "c"], &["b", "c"], &[]),
+fn of_the_states_of_a_node_or_pod_only_the_latest_is_compared() {
+    let cases: [StatesCase; 11] = [
+        (ResourceType::NodeStatus, &["a", "b", "c"], &["a", "c"], &[]),
+        (ResourceType::NodeStatus, &["c"], &["a", "b", "c"], &[]),
+        (ResourceType::NodeStatus, &["a", "c"], &["b", "c"], &[]),
         (
-            status,
+            ResourceType::NodeStatus,
             &["a", "b"],
             &["a", "c"],
             &[Sort::Content, Sort::Content],
         ),
-        (status, &["a"], &[], &[Sort::Missing, Sort::Missing]),
         (
-            status,
+            ResourceType::NodeStatus,
+            &["a"],
+            &[],
+            &[Sort::Missing, Sort::Missing],
+        ),
+        (
+            ResourceType::NodeStatus,
             &[],
             &["a", "b"],
             &[Sort::Additional, Sort::Additional],
         ),
-        (node, &["a", "b", "c"], &["c"], &[]),
-        (node, &["a", "b"], &["b", "a"], &[Sort::Content]),
-        (access, &["a", "b"], &["b"], &[]),
-        // each state of a pod counts
+        (ResourceType::Node, &["a", "b", "c"], &["c"], &[]),
         (
-            pod,
+            ResourceType::Node,
+            &["a", "b"],
+            &["b", "a"],
+            &[Sort::Content],
+        ),
+        (ResourceType::ServiceAccountAccess, &["a", "b"], &["b"], &[]),
+        (ResourceType::Pod, &["a", "b", "c"], &["a", "c"], &[]),
+        // each state of any other object counts
+        (
+            ResourceType::ConfigMap,
             &["a", "b", "c"],
             &["a", "c"],
             &[Sort::Missing, Sort::Missing],
         ),
     ];
     for (kind, first, second, expected) in cases {
-        let found = compare(&states(kind, first), &states(kind, second));
+        let found = compare(&states(&kind, first), &states(&kind, second));
         let sorts: Vec<Sort> = found.differences.iter().map(|one| one.sort).collect();
         assert_eq!(sorts, expected, "{kind} {first:?} {second:?}: {found:#?}");
     }

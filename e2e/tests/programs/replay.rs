@@ -9,6 +9,8 @@ use anyhow::{Context, ensure};
 use e2e::{CLOUDSIM, Cloud, Node, Output, Ports, Process, Runtime, binary, run};
 use serde_json::Value;
 
+/// The field of a Node that has the port of its agent.
+const PORT: &str = ".status.daemonEndpoints.kubeletEndpoint.Port";
 /// A pod of the recorded node with a ConfigMap.
 const OBJECTS: &str = "
 apiVersion: v1
@@ -81,7 +83,18 @@ fn differences(outcome: &Value) -> Vec<String> {
     };
     // the recording ends while some are on their way
     let is_late = |one: &&Value| one["kind"] == "acknowledgement" && one["sort"] != "content";
-    let others = all.into_iter().flatten().filter(|one| !is_late(one));
+    // two agents on one machine have different ports
+    let is_port = |one: &&Value| {
+        let changes = one["changes"].as_array().map_or(&[][..], |all| all);
+        let is_port = |one: &Value| {
+            one["path"]
+                .as_str()
+                .is_some_and(|path| path.ends_with(PORT))
+        };
+        !changes.is_empty() && changes.iter().all(is_port)
+    };
+    let others = all.into_iter().flatten();
+    let others = others.filter(|one| !is_late(one) && !is_port(one));
     others.map(text).collect()
 }
 
@@ -123,11 +136,8 @@ fn a_recorded_cloud_is_played_against_an_edge() -> anyhow::Result<()> {
     let log = played.log();
     let (_, document) = log.split_once("\n{").context("no outcome")?;
     let outcome: Value = serde_json::from_str(&format!("{{{document}"))?;
-    // the agent has another port
-    let port = ".content.status.daemonEndpoints.kubeletEndpoint.Port";
-    let expected = [format!("content node-registration null/node/edge-1 {port}")];
     let found = differences(&outcome);
-    ensure!(found == expected, "{found:#?} {outcome:#}");
+    ensure!(found.is_empty(), "{found:#?} {outcome:#}");
     ensure!(status.code() == Some(1), "{status}");
     Ok(())
 }
