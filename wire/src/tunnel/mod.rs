@@ -79,8 +79,8 @@ kinds! {
     Metrics = 2 from "cloud",
     /// Carries bytes of a stream.
     Data = 3 from "both",
-    /// Ends a stream. The node sends it once, after the last data. `CloudCore` sends it if the client has gone before the node has ended the
-    /// stream: once for logs and metrics, repeatedly until the node's arrives for exec and attach.
+    /// Ends a stream. The node sends it once, after the last data. `CloudCore` sends it if the client has gone before the node has ended
+    /// the stream: once for logs and metrics, repeatedly until the node's arrives for exec and attach.
     RemoveConnect = 4 from "both",
     /// Closes the tunnel, for example because there is no such Node; the data is the reason, as text.
     CloseConnect = 5 from "cloud",

@@ -19,7 +19,7 @@ use super::{
     tap::QuicTap,
 };
 
-/// Starts the server for nodes. Their sessions go on to `cloud`.
+/// Starts the server for nodes. Their sessions are passed on to `cloud`.
 ///
 /// # Errors
 /// The port is in use.
