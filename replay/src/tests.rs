@@ -189,7 +189,7 @@ fn of_the_states_of_a_node_or_pod_only_the_latest_is_compared() {
             ResourceType::ConfigMap,
             &["a", "b", "c"],
             &["a", "c"],
-            &[Sort::Missing, Sort::Missing],
+            &[Sort::Missing, Sort::Content, Sort::Missing],
         ),
     ];
     for (kind, first, second, expected) in cases {
