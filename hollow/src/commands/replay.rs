@@ -120,7 +120,7 @@ async fn as_edge(options: &Replay, plan: Plan) -> anyhow::Result<Outcome> {
         .unwrap_or_else(|_| peer::fail!("no session within {CONNECT_DEADLINE:?}"))
         .map_err(|failure| {
             let cure = match failure.reason().contains(" is taken") {
-                true => "or play it as another node with --node-name",
+                true => "--node-name chooses another name",
                 false => "check --cloud, the ports and the token",
             };
             with_cure(cure)(failure)
