@@ -35,4 +35,3 @@ mod tls;
 
 use program::one_line;
 pub use program::run as main;
-pub use reset::RESET_MESSAGE;

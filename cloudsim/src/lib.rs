@@ -29,6 +29,7 @@ pub mod router;
 pub mod sessions;
 pub mod streams;
 pub mod tasks;
+pub mod why;
 
 pub use admin::PREFIX as ADMIN_PREFIX;
 pub use cloud::{

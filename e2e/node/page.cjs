@@ -14,6 +14,15 @@ const POD = {
   spec: { containers: [{ name: "c", image: "busybox" }] },
 };
 
+// It waits for a ConfigMap.
+const NEEDY = {
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { name: "needy" },
+  spec: { containers: [{ name: "c", image: "busybox", envFrom: [{ configMapRef: { name: "settings" } }] }] },
+};
+const SETTINGS = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" }, data: { A: "b" } };
+
 function kubectl(args, input) {
   return execFileSync(options.kubectl, ["--kubeconfig", options.kubeconfig, ...args], { input, encoding: "utf8" });
 }
@@ -44,13 +53,30 @@ async function visit(browser, link, look) {
   return { ...seen, problems };
 }
 
+const apply = (object) => kubectl(["apply", "-f", "-"], JSON.stringify(object));
+
+// A pod waits; the page names the missing step until it is done.
+async function explain(page) {
+  apply(NEEDY);
+  await page.locator(".problems li", { hasText: "pod/default/needy" }).getByRole("link", { name: "Why?" }).click();
+  const missing = page.locator(".step[aria-current=step]");
+  await missing.getByText("ConfigMap settings").waitFor();
+  const found = await violations(page);
+  apply(SETTINGS);
+  await page.getByText("No step is missing.").waitFor();
+  await page.getByRole("button", { name: "Close" }).click();
+  kubectl(["delete", "pod", "needy", "--force", "--grace-period=0"]);
+  return found;
+}
+
 async function asAdmin(page, context) {
   const overview = page.locator(".card", { hasText: "Ready" });
   await overview.first().waitFor();
   const axeOfOverview = await violations(page);
+  const axeOfWhy = await explain(page);
   await page.getByRole("link", { name: "Timeline", exact: true }).click();
   const begun = Date.now();
-  kubectl(["apply", "-f", "-"], JSON.stringify(POD));
+  apply(POD);
   const row = page.locator("tr", { hasText: "pod default/hello" }).filter({ hasText: "container started" });
   await row.first().waitFor();
   const outcome = await row.first().locator(".outcome").textContent();
@@ -88,7 +114,7 @@ async function asAdmin(page, context) {
   return {
     outcome,
     seconds,
-    axe: [...axeOfOverview, ...axeOfTimeline, ...axeOfPods, ...axeOfFault],
+    axe: [...axeOfOverview, ...axeOfWhy, ...axeOfTimeline, ...axeOfPods, ...axeOfFault],
     isText: content.includes("<img src=x onerror="),
     images,
     title,
@@ -106,6 +132,7 @@ async function asViewer(page) {
     return {
       nodes: await ask("/api/v1/nodes"),
       sessions: await ask("/cloudsim/v1/nodes"),
+      why: await ask("/cloudsim/v1/why/nodes/edge-1"),
       withoutHeader: await ask("/api/v1/nodes", { headers: {} }),
       secrets: await ask("/api/v1/namespaces/default/secrets"),
       messages: await ask("/cloudsim/v1/messages"),

@@ -12,7 +12,6 @@
 //! | `probes` | probes of running containers, and lifecycle hooks |
 //! | `events` | events of pods and of the node |
 //! | `cgroups` | control groups of pods |
-//! | `pod_causes` | causes and cures in texts of events, for people |
 //! | `volume_source`, `volumes`, `termination_message`, `disk_usage` | files of pods, and their disk usage |
 //! | `runtime` | calls to the container runtime |
 //! | `pleg`, `trigger` | changes in the runtime, as triggers of pod syncs |
@@ -48,7 +47,6 @@ mod observed;
 mod parts;
 mod plan;
 mod pleg;
-mod pod_causes;
 mod pod_network;
 mod pods;
 mod pressure;
@@ -93,7 +91,6 @@ pub use self::{
         EndProgress, FoundPods, RemovedPods, end_pods, find_pods, pods_on_disk, remove_pod_files,
     },
     node::AddressSource,
-    pod_causes::{PodCause, pod_cause},
     pod_network::{
         CONNECTED, Connection, PodNetwork, REFUSED, RuntimeNetwork, pod_socket, read_line,
     },

@@ -15,8 +15,4 @@ pub mod testing;
 
 pub use commands::run as main;
 
-/// Returns the known name that was probably meant, in parentheses; nothing if none is near.
-pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let near = agent::config::nearest(name, known);
-    near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
-}
+pub(crate) use wire::did_you_mean as nearest;

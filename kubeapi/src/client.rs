@@ -59,8 +59,20 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let trusted = MapRequest::new(service, |mut request: Request<ClientBody>| {
-        request.extensions_mut().insert(Identity::master());
+    client_as(Identity::master(), service, default_namespace)
+}
+
+/// A client as [`client_of`], with the permissions of this caller.
+pub fn client_as<S, B>(caller: Identity, service: S, default_namespace: &str) -> Client
+where
+    S: Service<Request<ClientBody>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let trusted = MapRequest::new(service, move |mut request: Request<ClientBody>| {
+        request.extensions_mut().insert(caller.clone());
         if let Some(program) = program() {
             request
                 .headers_mut()

@@ -38,7 +38,7 @@ pub use api::{
     Api, Builder, strategy,
     strategy::{Cache, Strategy},
 };
-pub use client::{client_of, is_damaged};
+pub use client::{client_as, client_of, is_damaged};
 pub use computed::ComputedObjects;
 pub use describe::discovery::KUBERNETES_VERSION;
 pub use describe::health::StoreCheckCache;

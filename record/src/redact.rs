@@ -34,6 +34,19 @@ const SECRET_KEYS: [&str; 18] = [
     "secretkey",
     "cookie",
 ];
+/// Keys of volumes and projections whose value names a Secret.
+const SOURCE_KEYS: [&str; 2] = ["secret", "serviceAccountToken"];
+/// The fields of such a value.
+const SOURCE_FIELDS: [&str; 8] = [
+    "secretName",
+    "name",
+    "items",
+    "optional",
+    "defaultMode",
+    "audience",
+    "expirationSeconds",
+    "path",
+];
 /// The shortest text that is decoded as base64 to search it.
 const MIN_BASE64: usize = 16;
 /// The beginning of a JSON Web Token: `{"` in base64.
@@ -147,6 +160,13 @@ impl Redactor {
         self.content(&mut message.content, is_secret);
     }
 
+    /// Replaces secrets in the body of a request or a response, base64.
+    pub(crate) fn body(&self, body: &mut String) {
+        if let Some(masked) = self.mask_embedded(body, false) {
+            *body = masked;
+        }
+    }
+
     /// Replaces secrets in a content. `is_secret`: it is a Secret, or contains one.
     fn content(&self, value: &mut Value, is_secret: bool) {
         match value {
@@ -230,20 +250,30 @@ fn mask_data(data: &mut Map<String, Value>, is_base64: bool) {
     }
 }
 
-/// Replaces the value of a secret key: a text, or a list of texts. Returns false if it is none.
+/// Replaces the value of a secret key, and all texts and numbers in it. Returns false if the key is none, or its value names a Secret.
 fn mask_secret(key: &str, value: &mut Value) -> bool {
-    if !is_secret_key(key) {
+    let names_secret = SOURCE_KEYS.contains(&key)
+        && (value.as_object()).is_some_and(|source| source.keys().all(|key| is_of_source(key)));
+    if !is_secret_key(key) || names_secret {
         return false;
     }
+    mask_all(value);
+    true
+}
+
+/// Reports whether a volume or a reference may have this field beside the name of its Secret.
+fn is_of_source(key: &str) -> bool {
+    SOURCE_FIELDS.contains(&key)
+}
+
+fn mask_all(value: &mut Value) {
     match value {
         Value::String(text) if !text.is_empty() => MASK.clone_into(text),
         Value::Number(_) => *value = MASK.into(),
-        Value::Array(items) if items.iter().all(Value::is_string) => {
-            items.iter_mut().for_each(|item| *item = MASK.into());
-        }
-        _ => return false,
+        Value::Array(items) => items.iter_mut().for_each(mask_all),
+        Value::Object(map) => map.values_mut().for_each(mask_all),
+        Value::String(_) | Value::Null | Value::Bool(_) => {}
     }
-    true
 }
 
 /// Replaces the value of an environment variable. Its name cannot tell whether it is a secret.
@@ -474,6 +504,24 @@ mod tests {
         redactor.value(&mut value);
         let expected =
             json!({"a": ["***", {"apiKey": "***", "api_key": "", "Token": "***"}], "user": "me"});
+        assert_eq!(value, expected);
+    }
+
+    #[test]
+    fn values_below_secret_keys_are_replaced_and_names_of_secrets_are_not() {
+        let mut value = json!({
+            "password": {"value": "p", "list": [{"deep": 1}], "isSet": true},
+            "credentials": [{"key": "k"}, null],
+            "secret": {"secretName": "db", "items": [{"key": "k", "path": "p"}]},
+            "serviceAccountToken": {"path": "token", "expirationSeconds": 3600},
+        });
+        Redactor::default().value(&mut value);
+        let expected = json!({
+            "password": {"value": "***", "list": [{"deep": "***"}], "isSet": true},
+            "credentials": [{"key": "***"}, null],
+            "secret": {"secretName": "db", "items": [{"key": "k", "path": "p"}]},
+            "serviceAccountToken": {"path": "token", "expirationSeconds": 3600},
+        });
         assert_eq!(value, expected);
     }
 }

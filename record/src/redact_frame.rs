@@ -27,8 +27,11 @@ pub(crate) fn redact_frame(redactor: &Redactor, frame: &mut Frame) {
                 *data = Some(masked);
             }
         }
-        Body::Request { headers, .. } => redact_headers(headers),
-        Body::Response { .. } => {}
+        Body::Request { headers, body, .. } => {
+            redact_headers(headers);
+            redactor.body(body);
+        }
+        Body::Response { body, .. } => redactor.body(body),
         // the code of a close frame is no secret, the rest may be
         Body::Raw(data) if frame.kind == CLOSE => {
             let bytes = STANDARD.decode(&*data).unwrap_or_default();
@@ -71,4 +74,36 @@ fn is_secret_header(name: &str) -> bool {
     ["authorization", "cookie", "proxy-authorization"]
         .iter()
         .any(|secret| name.eq_ignore_ascii_case(secret))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_in_responses_are_replaced() {
+        let frame = |text: &str| Frame {
+            body: Body::Response {
+                status: 200,
+                body: STANDARD.encode(text),
+            },
+            connection: 1,
+            time: 1,
+            from: crate::Side::Cloud,
+            size: 1,
+            kind: String::new(),
+        };
+        for (text, expected) in [
+            (
+                r#"{"token":"abc","node":"a"}"#,
+                r#"{"token":"***","node":"a"}"#,
+            ),
+            ("token: a-secret-value", "token: ***"),
+            ("a plain certificate", "a plain certificate"),
+        ] {
+            let mut found = frame(text);
+            redact_frame(&Redactor::default(), &mut found);
+            assert_eq!(found, frame(expected));
+        }
+    }
 }

@@ -48,15 +48,30 @@ async function readLines(path, signal, take) {
   }
 }
 
-// Calls `take` with pieces of a text until it ends.
-export async function followText(path, signal, take) {
-  const response = await request(path, { signal, headers: { accept: "*/*" } });
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    take(value);
-  }
+// Calls `take` with the lines of a log. After a cut it continues behind the latest line: each line comes with its time. `report` gets
+// errors, and null when the log is read again.
+export async function followLog(path, signal, take, report) {
+  let latest = "";
+  const run = async (succeed) => {
+    const from = latest && `&sinceTime=${encodeURIComponent(latest)}`;
+    const response = await request(`${path}&timestamps=true${from}`, { signal, headers: { accept: "*/*" } });
+    succeed();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop();
+      const isNew = (line) => !latest || line.slice(0, line.indexOf(" ")) > latest;
+      const fresh = lines.filter(isNew);
+      if (!fresh.length) continue;
+      const last = fresh.at(-1);
+      latest = last.slice(0, last.indexOf(" "));
+      take(fresh.map((line) => `${line.slice(line.indexOf(" ") + 1)}\n`).join(""));
+    }
+  };
+  await repeat(run, report, signal);
 }
 
 // Runs a command in a container, over the same stream as kubectl. Resolves to why it failed, or to nothing.
@@ -84,15 +99,17 @@ export function runCommand(path, container, command, take) {
 const sleep = (time) => new Promise((done) => setTimeout(done, time));
 
 // Repeats `run`, which reports success with its argument, with a growing pause after failures. A refused permission is asked for again rarely.
-export async function repeat(run, report) {
+// It ends with the signal, if there is one.
+export async function repeat(run, report, signal) {
   let wait = 500;
-  for (;;) {
+  while (!signal?.aborted) {
     try {
       await run(() => {
         wait = 500;
         report(null);
       });
     } catch (error) {
+      if (signal?.aborted) return;
       report(error);
       if (error.status === 401) return;
       if (error.status === 403 || error.status === 404) wait = 30000;

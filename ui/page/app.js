@@ -5,29 +5,33 @@ import { Devices } from "./devices.js";
 import { Link } from "./link.js";
 import { Overview } from "./overview.js";
 import { Pods } from "./pods.js";
-import { change, useChoice } from "./state.js";
+import { change, keep, kept, useChoice } from "./state.js";
 import { start, store, useStore } from "./store.js";
 import { LANGUAGES, setLanguage, t } from "./texts.js";
 import { Timeline } from "./timeline.js";
+import { Why } from "./why.js";
 
 const VIEWS = { overview: Overview, timeline: Timeline, pods: Pods, devices: Devices };
 const THEMES = ["auto", "light", "dark"];
 
-function setTheme(name) {
-  document.documentElement.dataset.theme = name;
-  try {
-    localStorage.setItem("theme", name);
-  } catch {
-    // the choice lasts until the page is closed
-  }
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+
+function showTheme(name) {
+  const automatic = prefersDark.matches ? "dark" : "light";
+  document.documentElement.dataset.theme = name === "auto" ? automatic : name;
 }
 
-function currentTheme() {
-  try {
-    return localStorage.getItem("theme") || "auto";
-  } catch {
-    return "auto";
-  }
+function setTheme(name) {
+  showTheme(name);
+  keep("theme", name);
+}
+
+const currentTheme = () => kept("theme") || "auto";
+
+// The choice is kept for the next visit, and in the URL for others who get the link.
+function chooseLanguage(code) {
+  keep("language", code);
+  change({ lang: code }, true);
 }
 
 async function logout() {
@@ -50,15 +54,14 @@ function Notices() {
 function Page() {
   const choice = useChoice();
   const { isLoggedOut, user } = useStore();
-  setLanguage(choice.lang);
+  const language = setLanguage(choice.lang);
   const view = VIEWS[choice.view] ? choice.view : "overview";
   useEffect(() => {
     document.title = `cloudsim: ${t(`view.${view}`)}`;
-    document.documentElement.lang = choice.lang === "zh" ? "zh" : document.documentElement.lang;
   }, [view, choice.lang]);
   const View = VIEWS[view];
   const item = (name) => html`<li>
-    <${Link} values=${{ view: name === "overview" ? "" : name, message: "", search: "", pod: "" }} aria-current=${view === name ? "page" : undefined}>
+    <${Link} values=${{ view: name === "overview" ? "" : name, message: "", search: "", pod: "", why: "" }} aria-current=${view === name ? "page" : undefined}>
       ${t(`view.${name}`)}
     </${Link}>
   </li>`;
@@ -73,8 +76,8 @@ function Page() {
           </select>
         </label>
         <label class="plain"><span class="hidden">${t("language")}</span>
-          <select onChange=${(event) => change({ lang: event.target.value }, true)}>
-            ${LANGUAGES.map(([code, name]) => html`<option value=${code} lang=${code} selected=${code === setLanguage(choice.lang)}>${name}</option>`)}
+          <select onChange=${(event) => chooseLanguage(event.target.value)}>
+            ${LANGUAGES.map(([code, name]) => html`<option value=${code} lang=${code} selected=${code === language}>${name}</option>`)}
           </select>
         </label>
         ${user && !isLoggedOut && html`<span class="user">${user}</span>
@@ -83,10 +86,11 @@ function Page() {
     </header>
     <main id="main" tabindex="-1">
       <${Notices} />
-      ${isLoggedOut ? html`<section class="login"><h2>${t("login.title")}</h2><p>${t("login.text")}</p><pre>cloudsim ui</pre></section>` : html`<${View} />`}
+      ${isLoggedOut ? html`<section class="login"><h2>${t("login.title")}</h2><p>${t("login.text")}</p><pre>cloudsim ui</pre></section>` : html`<${Why} /><${View} />`}
     </main>`;
 }
 
-setTheme(currentTheme());
+showTheme(currentTheme());
+prefersDark.addEventListener("change", () => showTheme(currentTheme()));
 render(html`<${Page} />`, document.getElementById("page"));
 start();

@@ -26,6 +26,15 @@ function statusOf(content) {
   }
 }
 
+// Returns when an object was changed, to the second, if its node was not connected then. Only pods and devices are sent for their own sake.
+function waitedSince({ type }, content, connection) {
+  if (!connection || !["pod", "device"].includes(type)) return undefined;
+  const { creationTimestamp, managedFields = [] } = content?.metadata || {};
+  const times = [creationTimestamp, ...managedFields.filter((one) => one.subresource !== "status").map((one) => one.time)];
+  const changed = Math.max(...times.map(Date.parse).filter(Number.isFinite));
+  return Number.isFinite(changed) && changed < milliseconds(connection.time) ? changed : undefined;
+}
+
 export class Deliveries {
   constructor() {
     this.clear();
@@ -53,13 +62,13 @@ export class Deliveries {
   addFrame(frame) {
     const time = milliseconds(frame.time);
     const { header, route, content } = frame.message;
+    const node = this.connections.get(frame.connection)?.node || "";
     const parent = this.byMessage.get(header.parent_msg_id);
-    if (parent && parent.from !== frame.from) {
+    if (parent && parent.from !== frame.from && parent.node === node) {
       parent.acknowledged ??= time;
       parent.answer ??= frame;
       return;
     }
-    const node = this.connections.get(frame.connection)?.node || "";
     const object = objectOf(route.resource);
     const key = `${object.type} ${keyOf(object)}`;
     // events of one object share a row
@@ -82,6 +91,9 @@ export class Deliveries {
       isHeartbeat: HEARTBEATS.has(frame.kind),
       needsAnswer: frame.from === "cloud" && !header.parent_msg_id && route.group === "resource",
     };
+    if (frame.from === "cloud" && ["insert", "update"].includes(route.operation)) {
+      delivery.written = waitedSince(object, content, this.connections.get(frame.connection)) ?? delivery.written;
+    }
     delivery.latest = `${node} ${frame.from} ${key} ${frame.kind}`;
     delivery.previous = this.latest.get(delivery.latest)?.frame;
     this.latest.set(delivery.latest, delivery);

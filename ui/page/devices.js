@@ -6,18 +6,20 @@ import { Link } from "./link.js";
 import { change, useChoice } from "./state.js";
 import { keyOf, useStore } from "./store.js";
 import { t } from "./texts.js";
+import { WhyLink } from "./why.js";
 
 const MAX_CARDS = 60;
 const GROUP = "/apis/devices.kubeedge.io/v1beta1";
 const [WIDTH, HEIGHT] = [160, 28];
 
-// Returns the properties of a device with their values.
-export function propertiesOf(device, status) {
+// Returns the properties of a device with their values. Unless its model says so, a property can be set.
+export function propertiesOf(device, status, model) {
+  const modes = new Map((model?.spec?.properties || []).map(({ name, accessMode }) => [name, accessMode]));
   const twins = new Map((status?.status?.twins || []).map((twin) => [twin.propertyName, twin]));
   return (device.spec?.properties || []).map(({ name, desired }) => {
     const reported = twins.get(name)?.reported;
     const at = Number(reported?.metadata?.timestamp);
-    return { name, desired: desired?.value, reported: reported?.value, at: at || undefined };
+    return { name, desired: desired?.value, reported: reported?.value, at: at || undefined, isReadOnly: modes.get(name) === "ReadOnly" };
   });
 }
 
@@ -43,7 +45,7 @@ async function setDesired({ namespace, name }, property, value) {
   const device = await get(path);
   const properties = device.spec.properties.map((one) => (one.name === property ? { ...one, desired: { ...one.desired, value } } : one));
   const body = { metadata: { resourceVersion: device.metadata.resourceVersion }, spec: { properties } };
-  await send("PATCH", path, body, "application/merge-patch+json");
+  await send("PATCH", `${path}?fieldManager=cloudsim-page`, body, "application/merge-patch+json");
 }
 
 function Setter({ device, property }) {
@@ -78,20 +80,22 @@ function Property({ device, property, history, maySet }) {
       ${property.at && html`<div><dt>${t("device.age")}</dt><dd>${duration(Math.max(0, Date.now() - property.at))}</dd></div>`}
     </dl>
     <${Sparkline} points=${history} />
-    ${maySet && html`<${Setter} device=${device} property=${property} />`}
+    ${maySet && !property.isReadOnly && html`<${Setter} device=${device} property=${property} />`}
   </li>`;
 }
 
 function Card({ device, store }) {
   const key = keyOf(device.metadata);
   const status = store.statuses.get(key);
+  const model = store.models.get(keyOf({ namespace: device.metadata.namespace, name: device.spec?.deviceModelRef?.name }));
   const state = status?.status?.state;
   return html`<li class="card">
     <h3>${key}</h3>
     <p class="dim">${device.spec?.nodeName || t("device.nonode")}${state && ` · ${state}`} · ${t("device.version")} ${device.metadata.resourceVersion}</p>
-    <ul class="properties">${propertiesOf(device, status).map(
+    <ul class="properties">${propertiesOf(device, status, model).map(
       (property) => html`<${Property} key=${property.name} device=${device} property=${property} history=${store.history.get(`${key} ${property.name}`)} maySet=${store.maySetDevices} />`,
     )}</ul>
+    <${WhyLink} object=${`devices/${key}`} />${" "}
     <${Link} values=${{ view: "timeline", name: device.metadata.name, node: "" }}>${t("node.timeline")}<span class="hidden"> ${key}</span></${Link}>
   </li>`;
 }
@@ -107,6 +111,6 @@ export function Devices() {
     <h2>${t("view.devices")}</h2>
     ${found.length > 0
       ? html`<ul class="cards wide">${found.slice(0, MAX_CARDS).map((device) => html`<${Card} key=${keyOf(device.metadata)} device=${device} store=${store} />`)}</ul>`
-      : html`<p class="dim">${t("devices.none")}</p>`}
+      : html`<p class="dim">${t(store.loaded.has("devices") ? "devices.none" : "loading")}</p>`}
     ${found.length > MAX_CARDS && html`<p class="dim">${t("problems.more", { count: found.length - MAX_CARDS })}</p>`}`;
 }

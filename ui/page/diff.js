@@ -3,6 +3,8 @@
 function flatten(value, path, into) {
   if (value !== null && typeof value === "object" && Object.keys(value).length) {
     for (const [key, inner] of Object.entries(value)) {
+      // who wrote which field tells nothing about the change
+      if (key === "managedFields") continue;
       flatten(inner, Array.isArray(value) ? `${path}[${key}]` : path ? `${path}.${key}` : key, into);
     }
   } else {

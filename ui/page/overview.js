@@ -6,6 +6,7 @@ import { Link } from "./link.js";
 import { change, useChoice } from "./state.js";
 import { keyOf, useStore } from "./store.js";
 import { t } from "./texts.js";
+import { WhyLink } from "./why.js";
 
 const MAX_CARDS = 24;
 const MAX_PROBLEMS = 8;
@@ -63,6 +64,7 @@ function problemsOf(store, nodes) {
     .filter((node) => node.state !== "ready")
     .map((node) => ({
       object: `node/${node.name}`,
+      why: `nodes/${node.name}`,
       values: { node: node.name },
       text: node.state === "notready" ? t("problem.node") : t("node.offline"),
       detail: node.state === "offline" ? "" : node.message,
@@ -74,6 +76,7 @@ function problemsOf(store, nodes) {
     const [reason, detail] = reasonOf(pod);
     problems.push({
       object: `pod/${keyOf(pod.metadata)}`,
+      why: `pods/${keyOf(pod.metadata)}`,
       values: { view: "pods", pod: keyOf(pod.metadata) },
       text: t("problem.pod", { phase: reason }),
       detail,
@@ -87,26 +90,28 @@ function Numbers({ store, nodes }) {
   const ready = nodes.filter((node) => node.state === "ready").length;
   const queued = nodes.reduce((sum, node) => sum + (node.session?.queue || 0), 0);
   const numbers = [
-    ["count.nodes", `${ready}/${nodes.length}`],
-    ["count.pods", `${pods.filter((pod) => pod.status?.phase === "Running").length}/${pods.length}`],
-    ["count.devices", store.devices.size],
-    ["count.queued", queued],
-    ["count.messages", store.deliveries.perSecond(Date.now()).toFixed(1)],
+    ["count.nodes", "nodes", `${ready}/${nodes.length}`],
+    ["count.pods", "pods", `${pods.filter((pod) => pod.status?.phase === "Running").length}/${pods.length}`],
+    ["count.devices", "devices", store.devices.size],
+    ["count.queued", "sessions", queued],
+    ["count.messages", "messages", store.deliveries.perSecond(Date.now()).toFixed(1)],
   ];
-  return html`<dl class="numbers">${numbers.map(([name, value]) => html`<div><dt>${t(name)}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return html`<dl class="numbers">${numbers.map(([name, source, value]) => html`<div><dt>${t(name)}</dt><dd>${store.loaded.has(source) ? value : "–"}</dd></div>`)}</dl>`;
 }
 
-function Problems({ problems }) {
+function Problems({ problems, isKnown }) {
   const more = problems.length - MAX_PROBLEMS;
   return html`<section aria-labelledby="problems">
     <h2 id="problems">${t("problems")}</h2>
-    ${problems.length === 0
+    ${!isKnown
+      ? html`<p class="dim">${t("problems.unknown")}</p>`
+      : problems.length === 0
       ? html`<p class="good">✓ ${t("problems.none")}</p>`
       : html`<ul class="problems">
           ${problems.slice(0, MAX_PROBLEMS).map(
             (one) => html`<li key=${one.object}>
               <span aria-hidden="true" class="bad">▲</span>
-              <${Link} values=${one.values}>${one.object}</${Link}> ${one.text} <span class="dim">${one.detail}</span>
+              <${Link} values=${one.values}>${one.object}</${Link}> ${one.text} <span class="dim">${one.detail}</span> <${WhyLink} object=${one.why} />
             </li>`,
           )}
         </ul>`}
@@ -140,6 +145,7 @@ function Card({ node }) {
     ${node.state === "notready" && html`<p class="dim">${node.message}</p>`}
     <${Facts} node=${node} />
     <${Faults} node=${node.name} />
+    ${node.state !== "ready" && html`<${WhyLink} object=${`nodes/${node.name}`} /> `}
     <${Link} values=${{ view: "timeline", node: node.name, name: "" }}>${t("node.timeline")}<span class="hidden"> ${node.name}</span></${Link}>
   </li>`;
 }
@@ -181,7 +187,7 @@ function groupsOf(nodes, by) {
   return [...groups];
 }
 
-function NodeMap({ nodes }) {
+function NodeMap({ nodes, isKnown }) {
   const choice = useChoice();
   const search = (choice.search || "").toLowerCase();
   const by = GROUPS.includes(choice.group) ? choice.group : "state";
@@ -205,7 +211,7 @@ function NodeMap({ nodes }) {
     ${isMany && chosen && html`<ul class="cards"><${Card} node=${chosen} /></ul>`}
     ${found.length > 0
       ? html`<div class="map"><p class="hub">☁ ${t("cloud")}</p><div class="groups">${groupsOf(found, by).map(group)}</div></div>`
-      : html`<p class="dim">${t(nodes.length ? "nodes.nomatch" : "nodes.none")}</p>`}
+      : html`<p class="dim">${t(nodes.length ? "nodes.nomatch" : isKnown ? "nodes.none" : "loading")}</p>`}
   </section>`;
 }
 
@@ -213,6 +219,6 @@ export function Overview() {
   const store = useStore();
   const nodes = nodesOf(store);
   return html`<${Numbers} store=${store} nodes=${nodes} />
-    <${Problems} problems=${problemsOf(store, nodes)} />
-    <${NodeMap} nodes=${nodes} />`;
+    <${Problems} problems=${problemsOf(store, nodes)} isKnown=${store.loaded.has("nodes") && store.loaded.has("pods")} />
+    <${NodeMap} nodes=${nodes} isKnown=${store.loaded.has("nodes")} />`;
 }

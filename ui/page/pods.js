@@ -1,9 +1,10 @@
 // Pods: a table, the log of a container as it grows, and commands in a container.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { followText, runCommand } from "./api.js";
+import { followLog, runCommand } from "./api.js";
 import { change, useChoice } from "./state.js";
 import { keyOf, useStore } from "./store.js";
 import { t } from "./texts.js";
+import { WhyLink } from "./why.js";
 
 const MAX_ROWS = 200;
 // so much of a log is shown
@@ -38,14 +39,14 @@ function Log({ path, container }) {
     setText("");
     setError("");
     const query = new URLSearchParams({ container, follow: "true", tailLines: TAIL });
-    followText(`${path}/log?${query}`, stop.signal, (more) => setText((before) => appended(before, more))).catch(
-      (failure) => failure.name === "AbortError" || setError(failure.message),
-    );
+    const take = (more) => setText((before) => appended(before, more));
+    followLog(`${path}/log?${query}`, stop.signal, take, (failure) => setError(failure?.message || ""));
     return () => stop.abort();
   }, [path, container]);
   return html`<section>
     <h3>${t("log")}</h3>
-    ${error ? html`<p class="bad">${error}</p>` : html`<${Output} text=${text} label=${t("log")} />`}
+    ${error && html`<p class="bad" role="status">${error}</p>`}
+    ${(text || !error) && html`<${Output} text=${text} label=${t("log")} />`}
   </section>`;
 }
 
@@ -69,7 +70,7 @@ function Commands({ path, container }) {
     <h3>${t("commands")}</h3>
     ${text && html`<${Output} text=${text} label=${t("commands")} />`}
     <form class="filters" onSubmit=${submit}>
-      <label>${t("command")} <input value=${command} size="40" spellcheck="false" autocomplete="off" onInput=${(event) => setCommand(event.target.value)} /></label>
+      <label>${t("command")} <input value=${command} size="30" spellcheck="false" autocomplete="off" onInput=${(event) => setCommand(event.target.value)} /></label>
       <button disabled=${isRunning}>${t("command.run")}</button>
     </form>
   </section>`;
@@ -82,6 +83,7 @@ function Details({ pod, store, choice }) {
   const container = containers.includes(choice.container) ? choice.container : pod.spec.containers[0].name;
   return html`<section class="message" aria-labelledby="pod">
     <div class="bar"><h2 id="pod">${keyOf(pod.metadata)}</h2>
+      <${WhyLink} object=${`pods/${keyOf(pod.metadata)}`} />
       <button onClick=${() => change({ pod: "", container: "" }, true)}>${t("close")}</button></div>
     <div class="filters"><label>${t("container")}
       <select onChange=${(event) => change({ container: event.target.value }, true)}>
@@ -116,10 +118,11 @@ export function Pods() {
   return html`<div class="filters">
       <label>${t("search.pods")} <input type="search" value=${choice.search || ""} onInput=${(event) => change({ search: event.target.value }, true)} /></label>
     </div>
+    ${choice.pod && !chosen && store.loaded.has("pods") && html`<p class="bad" role="status">${t("pods.deleted", { pod: choice.pod })}</p>`}
     ${chosen && canOpen && html`<${Details} pod=${chosen} store=${store} choice=${choice} />`}
     <h2 id="pods">${t("view.pods")}</h2>
     ${all.length === 0
-      ? html`<p class="dim">${t("pods.none")}</p>`
+      ? html`<p class="dim">${t(store.loaded.has("pods") ? "pods.none" : "loading")}</p>`
       : html`<div class="scroll" tabindex="0" role="group" aria-labelledby="pods"><table>
           <thead><tr>${columns.map((name) => html`<th scope="col" class=${numbers.includes(name) ? "number" : ""}>${t(`pod.${name}`)}</th>`)}</tr></thead>
           <tbody>${all.slice(0, MAX_ROWS).map(row)}</tbody>

@@ -1,6 +1,23 @@
 // What the visitor has chosen. It is in the URL, so that a link shows the same view.
 import { useEffect, useState } from "./vendor/htm-preact.js";
 
+// Keeps a choice in this browser, if it allows that; otherwise until the page is closed.
+export function keep(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // the browser stores nothing
+  }
+}
+
+export function kept(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
 const listeners = new Set();
 
 function read() {

@@ -20,6 +20,10 @@ export const store = {
   // those that are injected now
   faults: null,
   spans: new Spans(),
+  // accessible models, by name
+  models: new Map(),
+  // sources that have been read
+  loaded: new Set(),
   // errors by source; null if it works
   errors: {},
   isLoggedOut: false,
@@ -85,6 +89,7 @@ function followInto(name, path) {
       else objects.set(key, object);
     }
     store[name] = objects;
+    store.loaded.add(name);
     if (name === "statuses") for (const status of objects.values()) keepValues(status);
     notify();
   };
@@ -119,8 +124,10 @@ export async function start() {
   followInto("nodes", "/api/v1/nodes");
   followInto("pods", "/api/v1/pods");
   followInto("devices", "/apis/devices.kubeedge.io/v1beta1/devices");
+  followInto("models", "/apis/devices.kubeedge.io/v1beta1/devicemodels");
   followInto("statuses", "/apis/devices.kubeedge.io/v1beta1/devicestatuses");
   const bySession = (answer) => {
+    store.loaded.add("sessions");
     store.sessions = new Map(answer.nodes.map((session) => [session.node, session]));
     notify();
   };
@@ -133,6 +140,7 @@ export async function start() {
   poll("/cloudsim/v1/faults", 2000, takeFaults, report("faults"));
   const takeLines = (lines, isNew) => {
     if (isNew) store.deliveries.clear();
+    store.loaded.add("messages");
     for (const line of lines) store.deliveries.add(line);
     notify();
   };

@@ -1,4 +1,5 @@
 // All texts of the page, in English and in Chinese.
+import { kept } from "./state.js";
 
 export const LANGUAGES = [["en", "English"], ["zh", "中文"]];
 
@@ -26,6 +27,7 @@ const TEXTS = {
   "view.timeline": ["Timeline", "时间线"],
   "view.pods": ["Pods", "容器组"],
   "search.pods": ["Search pods", "搜索容器组"],
+  "pods.deleted": ["The pod {pod} does not exist.", "容器组 {pod} 不存在。"],
   "pods.none": ["No pods found.", "没有找到容器组。"],
   "pod.name": ["Name", "名称"],
   "pod.node": ["Node", "节点"],
@@ -49,6 +51,7 @@ const TEXTS = {
   "device.set": ["Set to {value}.", "已设为 {value}。"],
   "device.desired.new": ["New desired value of {property}", "{property} 的新期望值"],
   "device.range": ["Reported values from {low} to {high}", "上报值从 {low} 到 {high}"],
+  "source.models": ["device models", "设备模型"],
   "source.statuses": ["reports of devices", "设备上报"],
   "count.nodes": ["nodes Ready", "节点就绪"],
   "count.pods": ["pods running", "容器组运行中"],
@@ -57,9 +60,36 @@ const TEXTS = {
   "count.queued": ["queued messages", "排队消息"],
   "problems": ["Problems", "问题"],
   "problems.none": ["No problems found.", "没有发现问题。"],
+  "problems.unknown": ["Not known until nodes and pods are read.", "读取节点和容器组之后才能得知。"],
   "problems.more": ["{count} more", "还有 {count} 个"],
   "problem.node": ["The node is not Ready.", "节点未就绪。"],
   "problem.pod": ["The pod is {phase}.", "容器组状态为 {phase}。"],
+  "why": ["Why?", "为什么？"],
+  "why.of": ["Why {object} waits", "{object} 的等待原因"],
+  "why.complete": ["No step is missing.", "没有缺少的步骤。"],
+  "step.ok": ["done", "已完成"],
+  "step.missing": ["missing", "缺少"],
+  "step.unknown": ["unknown", "未知"],
+  "why.created": ["created", "已创建"],
+  "why.scheduled": ["scheduled", "已调度"],
+  "why.admitted": ["admitted", "已接纳"],
+  "why.node": ["node", "节点"],
+  "why.delivered": ["delivered", "已送达"],
+  "why.objects": ["objects", "所需对象"],
+  "why.network": ["network", "网络"],
+  "why.image": ["image", "镜像"],
+  "why.started": ["started", "已启动"],
+  "why.ready": ["ready", "就绪"],
+  "why.removed": ["removed", "已移除"],
+  "why.registered": ["registered", "已注册"],
+  "why.connected": ["connected", "已连接"],
+  "why.agent": ["agent", "代理"],
+  "why.pods": ["pods", "容器组"],
+  "why.queue": ["queue", "队列"],
+  "why.model": ["model", "模型"],
+  "why.mapper": ["mapper", "映射器"],
+  "why.desired": ["desired values", "期望值"],
+  "loading": ["Loading…", "正在加载…"],
   "nodes": ["Nodes", "节点"],
   "nodes.none": ["No nodes have joined. Start cloudsim with --nodes 1, or join a machine.", "尚无节点加入。请用 --nodes 1 启动 cloudsim，或加入一台机器。"],
   "nodes.nomatch": ["No node matches the search.", "没有符合搜索条件的节点。"],
@@ -141,9 +171,9 @@ const TEXTS = {
 
 let language = "en";
 
-// Sets the language by its code, or that of the browser; returns its code.
+// Sets the language by its code, or else the one that was chosen before, or that of the browser; returns its code.
 export function setLanguage(code) {
-  const wanted = code || (navigator.language || "en").slice(0, 2);
+  const wanted = code || kept("language") || (navigator.language || "en").slice(0, 2);
   language = wanted === "zh" ? "zh" : "en";
   document.documentElement.lang = language;
   return language;

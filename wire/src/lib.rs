@@ -6,7 +6,8 @@
 //! and `compression` our extension of the WebSocket codec. [`lane`] decides which messages are acknowledged. [`names`] decides which names
 //! may become parts of URLs and files. [`topic`] and [`twin`] are the device messages over MQTT and to the cloud. [`enroll`] is how a node
 //! gets its certificate. `tunnel` has the frames over which the cloud reaches logs and commands, with `websocket` below them. Strings are
-//! converted to enums in this crate, so that the programs can match exhaustively.
+//! converted to enums in this crate, so that the programs can match exhaustively. [`pod_cause`] and [`nearest`] help people with texts of
+//! nodes and with mistyped names.
 
 mod answer;
 pub mod application;
@@ -32,7 +33,9 @@ pub mod kind;
 pub mod lane;
 pub mod metadata;
 pub mod names;
+mod nearest;
 mod path;
+mod pod_causes;
 pub mod relay;
 mod route;
 pub mod session;
@@ -50,6 +53,8 @@ pub mod websocket;
 pub use answer::{Answer, Change, ObjectResp};
 pub use down::{Down, Downstream};
 pub use envelope::{Header, Message, Route};
+pub use nearest::{did_you_mean, nearest};
 pub use path::{CLUSTER, ObjectRef, ResourcePath};
+pub use pod_causes::{PodCause, pod_cause};
 pub use route::{Group, Operation, ResourceType, Source};
 pub use up::{Up, Upstream};

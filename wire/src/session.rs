@@ -15,6 +15,8 @@ pub const USE_HEADER: &str = "connectionuse";
 pub const USE_MESSAGES: &str = "msg";
 /// The first segment of the path, if none is configured.
 pub const PROJECT: &str = "e632aba927ea4ac2b575ec1603d56f10";
+/// The message of a node's condition Ready after its machine was reset.
+pub const RESET_MESSAGE: &str = "this machine was reset (edge-agent reset)";
 /// The time between two keepalives, if none is configured.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The time without a keepalive after which the cloud ends a session, if none is configured.

@@ -51,6 +51,16 @@ pub fn count(number: impl Display + PartialEq + From<u8>, noun: &str) -> String 
     format!("{number} {noun}{ending}")
 }
 
+/// Returns a duration as an age, in one unit, as kubectl does.
+pub fn age(seconds: i64) -> String {
+    match seconds.max(0) {
+        seconds @ 0..120 => format!("{seconds}s"),
+        seconds @ 120..7200 => format!("{}m", seconds / 60),
+        seconds @ 7200..172_800 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}
+
 /// Returns an error and its causes in one line. A cause is skipped if its text is part of the text before it: many errors repeat
 /// the text of their cause.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {

@@ -1,6 +1,6 @@
 //! Check `pods`: no pod waits, or why.
 
-use edged::pod_cause;
+use wire::pod_cause;
 
 use super::{
     inputs::Inputs,

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::{
     Error,
-    names::nearest,
     report::{Warning, WarningKind},
 };
 
@@ -33,7 +32,8 @@ pub(super) fn check(path: &Path, document: &Value) -> Result<Vec<Warning>, Error
     let header = [("apiVersion", API_VERSION), ("kind", KIND)];
     if document.is_object() && is_missing("modules") && !header.iter().any(is_foreign) {
         let keys = document.as_object().into_iter().flatten();
-        let near = |(key, _): &(&String, &Value)| nearest(key, ["modules"].into_iter()).is_some();
+        let near =
+            |(key, _): &(&String, &Value)| wire::nearest(key, ["modules"].into_iter()).is_some();
         return Err(Error::NoModules {
             path: path.to_owned(),
             near: keys.into_iter().find(near).map(|(key, _)| key.clone()),

@@ -31,7 +31,7 @@ pub use self::{
     convert::disabled_eviction,
     document::{default_config, minimal_config},
     host::Host,
-    names::{check_label_key, check_label_value, is_subdomain, nearest},
+    names::{check_label_key, check_label_value, is_subdomain},
     report::{FieldError, Warning, WarningKind},
     token::remove_token,
     typed::*,

@@ -1,4 +1,4 @@
-//! Names: the valid names of nodes, labels and domains, and suggestions for mistyped keys.
+//! Names: the valid names of nodes, labels and domains.
 
 /// Reports whether `name` is a DNS-1123 subdomain of at most 253 characters, as Kubernetes requires for a node's name.
 pub(super) fn is_node_name(name: &str) -> bool {
@@ -65,41 +65,6 @@ fn is_word(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// Returns the known name nearest to `name`, if it is near enough for a typing error: one letter in three, at most three.
-pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let limit = (name.chars().count() / 3).min(3);
-    let (distance, best) = known.map(|known| (distance(name, known), known)).min()?;
-    (distance <= limit).then(|| best.to_owned())
-}
-
-/// Returns the number of letters that are missing, superfluous, wrong or swapped with their neighbour (optimal string alignment),
-/// ignoring case. Both names are cut to a limited length.
-fn distance(left: &str, right: &str) -> usize {
-    let letters = |text: &str| {
-        text.chars()
-            .take(64)
-            .map(|c| c.to_ascii_lowercase())
-            .collect::<Vec<_>>()
-    };
-    let (left, right) = (letters(left), letters(right));
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in right.iter().enumerate() {
-            let mut least = (above[j] + usize::from(a != b))
-                .min(above[j + 1] + 1)
-                .min(row[j] + 1);
-            if i > 0 && j > 0 && *a == right[j - 1] && left[i - 1] == *b {
-                least = least.min(before[j - 1] + 1);
-            }
-            row.push(least);
-        }
-        before = std::mem::replace(&mut above, row);
-    }
-    above.last().copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,27 +88,5 @@ mod tests {
         ] {
             assert!(!is_node_name(bad), "{bad}");
         }
-    }
-
-    #[test]
-    fn slips() {
-        let known = ["websocket", "quic", "heartbeat"];
-        let near = |name| nearest(name, known.into_iter());
-        assert_eq!(near("websockt").as_deref(), Some("websocket"));
-        assert_eq!(near("hearthbeat").as_deref(), Some("heartbeat"));
-        assert_eq!(near("quick").as_deref(), Some("quic"));
-        assert_eq!(near("lease"), None);
-        assert_eq!(near(""), None);
-        assert_eq!(nearest("a", std::iter::empty()), None);
-    }
-
-    #[test]
-    fn distances() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("abc", ""), 3);
-        assert_eq!(distance("ABC", "abc"), 0);
-        assert_eq!(distance("nmae", "name"), 1);
-        assert_eq!(distance("ca", "abc"), 3);
     }
 }

@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use super::{
     duration,
-    names::nearest,
     report::{Report, WarningKind},
 };
 
@@ -136,7 +135,7 @@ fn resolve(shape: &Value, written: String, place: &str, report: &mut Report) -> 
     }
     report.warn(WarningKind::UnknownKey {
         path: place.to_owned(),
-        near: nearest(&written, shape.keys().map(String::as_str)),
+        near: wire::nearest(&written, shape.keys().map(String::as_str)),
     });
     None
 }

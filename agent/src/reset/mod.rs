@@ -6,8 +6,6 @@
 mod files;
 mod sign_off;
 
-pub use self::sign_off::RESET_MESSAGE;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::{BufRead, Write},

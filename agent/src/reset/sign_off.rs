@@ -9,7 +9,7 @@ use objectstore::{Inspection, Resource};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use wire::{Operation, Upstream};
+use wire::{Operation, Upstream, session::RESET_MESSAGE};
 
 use crate::{
     app,
@@ -18,8 +18,6 @@ use crate::{
     terminal::Terminal,
 };
 
-/// The message of the condition Ready after a reset.
-pub const RESET_MESSAGE: &str = "this machine was reset (edge-agent reset)";
 /// How long the cloud may take to accept a session, and to answer.
 const CLOUD_TIMEOUT: Duration = Duration::from_secs(5);
 

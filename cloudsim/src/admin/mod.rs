@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `GET nodes` | the sessions of nodes |
 //! | `GET messages` | what the cloud and its nodes send to each other, as lines of a recording: those so far, then new ones |
+//! | `GET why/pods/NAMESPACE/NAME`, `GET why/devices/NAMESPACE/NAME`, `GET why/nodes/NAME` | the steps of an object, and the first missing one |
 //! | `POST login` | creates a login link to the page for the caller |
 //! | `GET mesh` | the nodes at the relay, their paths to others, and the traffic between them |
 //! | `GET faults` | all injected faults |
@@ -17,25 +18,28 @@
 //! | `POST tokens` | `{"node": NAME, "seconds": N, "uses": N}`, each optional: a join token, and whether the name is held until a reset |
 //! | `POST rules/NODE` | `{"to": PLACE, "body": TEXT}`: sends a message through the rule with that source; returns the result |
 //! | `POST hostile/NODE` | `{"shape": NAME}`: sends a message that no cloud should send |
-
 //!
-//! Members of `system:masters` may send all requests. Other users may send those that RBAC allows for these paths.
+//! Members of `system:masters` may send all requests. Other users may send those that RBAC allows for these paths. Every user may
+//! log in to the page, and send `why`, which reads objects with the permissions of its caller.
 
 mod access;
 mod request;
+mod why;
 
-use std::convert::Infallible;
+use std::{convert::Infallible, time::Duration};
 
 use bytes::Bytes;
 use futures::stream;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
-use kubeapi::{ApiService, Body, gather, serve::Handler};
+use kubeapi::{ApiService, Body, Identity, gather, serve::Handler};
+use record::WindowReader;
 use serde_json::{Value, json};
+use tokio::time::{Interval, interval};
 use tower::Service;
 use tracing::info;
 
@@ -43,7 +47,7 @@ use self::request::{AdminRequest, Command, Refusal, RuleMessage, parse_request};
 use crate::{
     controllers::rules::Rules,
     faults::{Certificate, Faults},
-    page::{Page, authority},
+    page::{Page, authority, is_valid},
     pki::{JoinTokenError, JoinTokens, Name, Trust},
     sessions::Sessions,
 };
@@ -54,6 +58,8 @@ pub const PREFIX: &str = "/cloudsim/v1/";
 const NODE_USER: &str = "system:node:";
 /// The path with which any caller gets a login link.
 const LOGIN: &str = "/cloudsim/v1/login";
+/// How often it is checked whether a reader may still read.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The largest body, bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
@@ -75,6 +81,34 @@ enum Answer {
     Value(Value),
     /// Lines that follow each other without an end.
     Lines(Body),
+}
+
+/// A caller that reads messages.
+struct Reading {
+    reader: WindowReader,
+    checks: Interval,
+    client: Client,
+    caller: Identity,
+    path: String,
+}
+
+impl Reading {
+    /// Returns the next lines; `None` when the caller may no longer read them.
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            tokio::select! {
+                // cancel-safe: a tick that is not seen comes again
+                _ = self.checks.tick() => {}
+                // cancel-safe: lines are taken only when this arm wins
+                lines = self.reader.next() => return lines,
+            }
+            let request = (&Method::GET, self.path.as_str());
+            let is_admitted = access::admit(&self.client, &self.caller, request);
+            if !is_valid(&self.client, &self.caller).await || is_admitted.await.is_err() {
+                return None;
+            }
+        }
+    }
 }
 
 impl Admin {
@@ -105,12 +139,21 @@ impl Admin {
         Self { page, ..self }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
+    async fn answer(
+        &self,
+        api: &ApiService,
+        request: Request<Incoming>,
+    ) -> Result<Answer, Refusal> {
         let (parts, body) = request.into_parts();
         let caller = access::caller(&self.client, &parts).await?;
+        if let Some(path) = parts.uri.path().strip_prefix(why::PREFIX) {
+            let object = why::parse(&parts.method, path)?;
+            return Ok(Answer::Value(self.explain(api, caller, object).await?));
+        }
         // whoever may use the API may log in to the page as the same user
         if parts.uri.path() != LOGIN {
-            access::admit(&self.client, &caller, &parts).await?;
+            let request = (&parts.method, parts.uri.path());
+            access::admit(&self.client, &caller, request).await?;
         } else if caller.user.starts_with(NODE_USER) {
             return Err((
                 StatusCode::FORBIDDEN,
@@ -125,7 +168,9 @@ impl Admin {
             AdminRequest::Nodes => json!({"nodes": self.sessions.list()}),
             AdminRequest::Mesh => json!(self.sessions.relays().state()),
             AdminRequest::Faults => json!(self.faults.active()),
-            AdminRequest::Messages => return Ok(Answer::Lines(self.messages()?)),
+            AdminRequest::Messages => {
+                return Ok(Answer::Lines(self.messages(caller, parts.uri.path())?));
+            }
             AdminRequest::Login => {
                 let link = self.page()?.login_link(caller);
                 let url = format!(
@@ -148,11 +193,18 @@ impl Admin {
         (self.page.as_ref()).ok_or_else(|| (StatusCode::NOT_FOUND, off.to_owned()))
     }
 
-    /// Returns the messages as a body that ends with the connection.
-    fn messages(&self) -> Result<Body, Refusal> {
-        let lines = stream::unfold(self.page()?.messages(), async |mut reader| {
-            let lines = reader.next().await?;
-            Some((Ok::<_, Infallible>(Frame::data(Bytes::from(lines))), reader))
+    /// Returns the messages as a body that ends with the connection, or when the caller may no longer read them.
+    fn messages(&self, caller: Identity, path: &str) -> Result<Body, Refusal> {
+        let reading = Reading {
+            reader: self.page()?.messages(),
+            checks: interval(CHECK_INTERVAL),
+            client: self.client.clone(),
+            caller,
+            path: path.to_owned(),
+        };
+        let lines = stream::unfold(reading, async |mut reading| {
+            let lines = reading.next().await?;
+            Some((Ok::<_, Infallible>(Frame::data(lines.into())), reading))
         });
         let body = StreamBody::new(lines).map_err(|never| match never {});
         Ok(body.boxed_unsync())
@@ -270,14 +322,14 @@ impl Handler for ApiWithAdmin {
             if path.starts_with(ui::PREFIX) || path == ui::PREFIX.trim_end_matches('/') {
                 return page.answer(&parts);
             }
-            page.authenticate(&mut parts);
+            page.authenticate(&mut parts, &self.admin.client).await;
             request = Request::from_parts(parts, body);
         }
         if !request.uri().path().starts_with(PREFIX) {
             let Ok(response) = self.api.call(request).await;
             return response;
         }
-        match self.admin.answer(request).await {
+        match self.admin.answer(&self.api, request).await {
             Ok(Answer::Value(value)) => response(StatusCode::OK, &value),
             Ok(Answer::Lines(body)) => with_type(body, "application/x-ndjson"),
             Err((code, why)) => response(code, &refusal(code, &why)),

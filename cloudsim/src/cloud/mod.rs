@@ -361,7 +361,7 @@ fn page(options: &Options) -> (Option<Page>, record::Recorder) {
     let program = format!("cloudsim {}", env!("CARGO_PKG_VERSION"));
     let window = Window::new(&program, Side::Cloud);
     let recorder = options.recorder.with_window(window.clone());
-    (Some(Page::new(window)), recorder)
+    (Some(Page::new(window, &options.names)), recorder)
 }
 
 /// Starts what must run once per cloud, however many replicas it has.

@@ -1,20 +1,28 @@
 //! The live page: its files below `/ui/`, login links and sessions. With a session's cookie, the page uses the API on the same port as
 //! the user who logged in.
 
+mod account;
 mod origin;
 mod sessions;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
+use kube::Client;
 use kubeapi::{Body, Identity};
 use record::{Window, WindowReader};
 use tracing::info;
 
-pub(crate) use self::origin::authority;
-use self::{origin::is_from_page, sessions::Sessions};
+pub(crate) use self::{account::is_valid, origin::authority};
+use self::{
+    origin::{is_for, is_from_other_site, is_from_page},
+    sessions::Sessions,
+};
 
 /// The path of login links.
 const LOGIN: &str = "/ui/login";
@@ -26,14 +34,17 @@ const LOGOUT: &str = "/ui/logout";
 pub(crate) struct Page {
     sessions: Sessions,
     window: Window,
+    /// The names of the cloud.
+    names: Arc<[String]>,
 }
 
 impl Page {
-    /// Creates the page, which shows the messages of this window.
-    pub(crate) fn new(window: Window) -> Self {
+    /// Creates the page of a cloud with these names, which shows the messages of this window.
+    pub(crate) fn new(window: Window, names: &[String]) -> Self {
         Self {
             sessions: Sessions::default(),
             window,
+            names: names.into(),
         }
     }
 
@@ -51,21 +62,34 @@ impl Page {
         self.window.reader()
     }
 
-    /// Identifies the caller of an API request by the cookie, if the page has sent the request. Other credentials come first.
-    pub(crate) fn authenticate(&self, parts: &mut Parts) {
+    /// Identifies the caller of an API request by the cookie, if the page has sent the request. Other credentials come first. The session
+    /// of an account that no longer exists ends.
+    pub(crate) async fn authenticate(&self, parts: &mut Parts, client: &Client) {
         let has_own = parts.extensions.get::<Identity>().is_some()
             || parts.headers.contains_key(header::AUTHORIZATION);
-        if has_own || !is_from_page(parts) {
+        if has_own || !is_from_page(parts) || !is_for(&self.names, parts) {
             return;
         }
-        let id = session_id(parts);
-        if let Some(user) = id.and_then(|id| self.sessions.user(&id, Instant::now())) {
-            parts.extensions.insert(user);
+        let Some(id) = session_id(parts) else {
+            return;
+        };
+        let Some(user) = self.sessions.user(&id, Instant::now()) else {
+            return;
+        };
+        if self.sessions.begin_check(&id, Instant::now()) && !is_valid(client, &user).await {
+            info!(user = user.user, "account deleted; page session ended");
+            self.sessions.end(&id);
+            return;
         }
+        parts.extensions.insert(user);
     }
 
     /// Answers a request below `/ui/`.
     pub(crate) fn answer(&self, parts: &Parts) -> Response<Body> {
+        if !is_for(&self.names, parts) {
+            let text = "This is not a name of the cloud. Use the link of `cloudsim ui`.";
+            return ui::message(StatusCode::MISDIRECTED_REQUEST, text).map(to_body);
+        }
         let answer = match (&parts.method, parts.uri.path()) {
             (&Method::GET, LOGIN) => self.login(parts),
             (&Method::POST, LOGOUT) => self.logout(parts),
@@ -75,6 +99,10 @@ impl Page {
     }
 
     fn login(&self, parts: &Parts) -> Response<Bytes> {
+        if is_from_other_site(parts) {
+            let text = "Another site has opened this link. If you trust it, copy the link into the address bar.";
+            return ui::message(StatusCode::FORBIDDEN, text);
+        }
         let query = parts.uri.query().unwrap_or_default();
         let code = form_urlencoded::parse(query.as_bytes())
             .find_map(|(name, value)| (name == "code").then_some(value));

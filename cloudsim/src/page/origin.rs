@@ -1,5 +1,7 @@
 //! Tells requests of the page from those that another site makes a browser send. Pure.
 
+use std::net::IpAddr;
+
 use http::{Method, header, request::Parts};
 
 /// The header that the page adds to its requests. Another site cannot add it.
@@ -22,6 +24,28 @@ pub(super) fn is_from_page(parts: &Parts) -> bool {
     parts.headers.contains_key(PAGE_HEADER) && (is_own_origin || only_reads)
 }
 
+/// The value with which browsers mark a request that another site has caused.
+const OTHER_SITES: [&str; 2] = ["cross-site", "same-site"];
+
+/// Reports whether another site has opened this address: a link of another user there would log in the visitor as that user.
+pub(super) fn is_from_other_site(parts: &Parts) -> bool {
+    let site = parts.headers.get("sec-fetch-site");
+    site.is_some_and(|site| OTHER_SITES.iter().any(|other| site == other))
+}
+
+/// Reports whether the request names this cloud: by an address, or by one of its names. Otherwise another site may have given its own name
+/// the address of this cloud (DNS rebinding).
+pub(super) fn is_for(names: &[String], parts: &Parts) -> bool {
+    let Some(Ok(authority)) = authority(parts).map(str::parse::<http::uri::Authority>) else {
+        return false;
+    };
+    let host = authority.host().trim_matches(['[', ']']);
+    let is_name = |name: &String| name.eq_ignore_ascii_case(host);
+    host.parse::<IpAddr>().is_ok()
+        || host.eq_ignore_ascii_case("localhost")
+        || names.iter().any(is_name)
+}
+
 /// Returns the host and port to which the client has sent the request.
 pub(crate) fn authority(parts: &Parts) -> Option<&str> {
     let of_uri = parts.uri.authority().map(http::uri::Authority::as_str);
@@ -33,6 +57,25 @@ mod tests {
     use http::Request;
 
     use super::*;
+
+    #[test]
+    fn only_own_names_and_addresses_are_accepted() {
+        let names = ["Cloud.example.com".to_owned()];
+        for (host, expected) in [
+            ("127.0.0.1:6443", true),
+            ("[::1]:6443", true),
+            ("[::1]", true),
+            ("localhost:6443", true),
+            ("cloud.example.com", true),
+            ("evil.example.com:6443", false),
+            ("cloud.example.com.evil:6443", false),
+            ("", false),
+        ] {
+            let request = Request::builder().uri("/ui/").header("host", host);
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            assert_eq!(is_for(&names, &parts), expected, "{host}");
+        }
+    }
 
     #[test]
     fn only_requests_of_the_page_count() {

@@ -16,6 +16,8 @@ pub(super) const CODE_LIFETIME: Duration = Duration::from_secs(10 * 60);
 pub(super) const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 /// How long that of another user is, whose permission to log in may end earlier.
 pub(super) const USER_LIFETIME: Duration = Duration::from_secs(60 * 60);
+/// How often the account of a session is checked.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The most codes, and the most sessions, of one user. Another one replaces the oldest of the user.
 const MAX_OF_USER: usize = 8;
 /// The most of all users. Another one replaces the oldest.
@@ -55,42 +57,73 @@ impl Sessions {
         self.0.lock().sessions.user(id, now)
     }
 
+    /// Reports whether the session's account must be checked again, once per interval.
+    pub(super) fn begin_check(&self, id: &str, now: Instant) -> bool {
+        let mut tables = self.0.lock();
+        let Some(checked) = tables
+            .sessions
+            .0
+            .get_mut(id)
+            .map(|grant| &mut grant.checked)
+        else {
+            return false;
+        };
+        let is_due = now >= *checked + CHECK_INTERVAL;
+        if is_due {
+            *checked = now;
+        }
+        is_due
+    }
+
     /// Ends a session.
     pub(super) fn end(&self, id: &str) {
         self.0.lock().sessions.0.remove(id);
     }
 }
 
-/// Users by their random text, with its end.
+/// Users by their random text.
 #[derive(Debug, Default)]
-struct Grants(HashMap<String, (Identity, Instant)>);
+struct Grants(HashMap<String, Grant>);
+
+#[derive(Debug)]
+struct Grant {
+    user: Identity,
+    end: Instant,
+    /// When it was last checked that the account exists.
+    checked: Instant,
+}
 
 impl Grants {
     fn add(&mut self, user: Identity, end: Instant, now: Instant) -> String {
-        self.0.retain(|_, (_, end)| *end > now);
+        self.0.retain(|_, grant| grant.end > now);
         let of_user = |other: &Identity| other.user == user.user;
-        if self.0.values().filter(|(other, _)| of_user(other)).count() >= MAX_OF_USER {
+        if (self.0.values().filter(|grant| of_user(&grant.user))).count() >= MAX_OF_USER {
             self.remove_oldest(of_user);
         }
         if self.0.len() >= MAX_GRANTS {
             self.remove_oldest(|_| true);
         }
         let text = URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>());
-        self.0.insert(text.clone(), (user, end));
+        let grant = Grant {
+            user,
+            end,
+            checked: now,
+        };
+        self.0.insert(text.clone(), grant);
         text
     }
 
     fn remove_oldest(&mut self, is_meant: impl Fn(&Identity) -> bool) {
-        let meant = self.0.iter().filter(|(_, (user, _))| is_meant(user));
-        let oldest = meant.min_by_key(|(_, (_, end))| *end);
+        let meant = self.0.iter().filter(|(_, grant)| is_meant(&grant.user));
+        let oldest = meant.min_by_key(|(_, grant)| grant.end);
         if let Some(oldest) = oldest.map(|(text, _)| text.clone()) {
             self.0.remove(&oldest);
         }
     }
 
     fn user(&self, text: &str, now: Instant) -> Option<Identity> {
-        let (user, end) = self.0.get(text)?;
-        (*end > now).then(|| user.clone())
+        let grant = self.0.get(text)?;
+        (grant.end > now).then(|| grant.user.clone())
     }
 }
 

@@ -80,7 +80,7 @@ fn page_shows_a_pod_from_the_cloud_to_its_node_and_back() -> anyhow::Result<()> 
     for visit in [admin, visitor] {
         ensure!(visit["problems"] == json!([]), "{visit}");
     }
-    let status = json!({"nodes": 200, "sessions": 200, "withoutHeader": 401, "secrets": 403, "messages": 403, "cut": 403});
+    let status = json!({"nodes": 200, "sessions": 200, "why": 403, "withoutHeader": 401, "secrets": 403, "messages": 403, "cut": 403});
     ensure!(visitor["status"] == status, "{visitor}");
     ensure!(visitor["buttons"] == 0, "{visitor}");
     let notice = visitor["notice"].as_str().unwrap_or_default();

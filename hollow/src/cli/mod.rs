@@ -29,7 +29,7 @@ pub use self::{
     rules::RulesCommand,
     show::{Diff, DiffFormat, Show, ShowFormat},
     up::{Port, Up},
-    why::{ExplainedKind, ExplainedObject},
+    why::ExplainedObject,
 };
 
 mod access;

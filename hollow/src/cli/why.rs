@@ -1,6 +1,7 @@
 //! The command line of `cloudsim why`.
 
 use anyhow::bail;
+use cloudsim::why::ExplainedKind;
 
 /// The kinds that are explained, with the words that kubectl accepts for them.
 const KINDS: [(ExplainedKind, &[&str]); 3] = [
@@ -8,28 +9,6 @@ const KINDS: [(ExplainedKind, &[&str]); 3] = [
     (ExplainedKind::Node, &["node", "nodes", "no"]),
     (ExplainedKind::Device, &["device", "devices"]),
 ];
-
-/// A kind whose objects are explained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExplainedKind {
-    /// A pod.
-    Pod,
-    /// A node.
-    Node,
-    /// A device.
-    Device,
-}
-
-impl ExplainedKind {
-    /// Returns the kind as in `KIND/NAME`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pod => "pod",
-            Self::Node => "node",
-            Self::Device => "device",
-        }
-    }
-}
 
 /// An object, as `KIND/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]

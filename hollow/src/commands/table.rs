@@ -57,13 +57,7 @@ impl fmt::Display for Table {
 
 /// Returns how long ago something was, in one unit.
 pub(super) fn age(since: Timestamp, now: Timestamp) -> String {
-    let seconds = now.duration_since(since).as_secs().max(0);
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7200 => format!("{}m", seconds / 60),
-        7200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    }
+    wire::text::age(now.duration_since(since).as_secs())
 }
 
 #[cfg(test)]

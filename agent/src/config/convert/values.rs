@@ -9,7 +9,6 @@ use std::{
 use crate::config::{
     duration,
     host::is_of_node,
-    names::nearest,
     report::{Report, WarningKind},
     typed::{HostPort, Secret},
 };
@@ -44,7 +43,7 @@ impl<'a> Values<'a> {
     /// Warns of an unknown key where only `known` is one.
     pub(super) fn unknown(&mut self, path: String, known: &str) {
         let name = path.rsplit('.').next().unwrap_or_default();
-        let near = nearest(name, std::iter::once(known));
+        let near = wire::nearest(name, std::iter::once(known));
         self.report.warn(WarningKind::UnknownKey { path, near });
     }
 

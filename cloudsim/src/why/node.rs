@@ -1,6 +1,5 @@
 //! The steps of a node: registered, connected, one agent, heartbeat, Ready, open for pods. Pure.
 
-use cloudsim::{CountedSessions, sessions::NodeSession};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
     coordination::v1::Lease,
@@ -8,8 +7,11 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
-use super::step::{Chain, Finding, missing};
-use crate::commands::table::age;
+use super::{
+    age,
+    step::{Chain, Finding, missing},
+};
+use crate::{CountedSessions, sessions::NodeSession};
 
 /// The label of an edge node. Source: <https://kubeedge.io/docs/setup/prerequisites/>.
 const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
@@ -50,12 +52,13 @@ pub(super) struct NodeFacts {
 
 impl NodeFacts {
     /// Adds what the hub knows.
-    pub(super) fn set_sessions(&mut self, sessions: CountedSessions) {
+    pub(super) fn set_sessions(&mut self, sessions: &CountedSessions) {
         self.are_sessions_complete = sessions.is_complete;
         self.session = sessions
             .sessions
-            .into_iter()
-            .find(|session| session.node == self.name);
+            .iter()
+            .find(|session| session.node == self.name)
+            .cloned();
     }
 
     /// Reports whether the node is served by this cloud, not by a kubelet. Unregistered ones are.
@@ -92,7 +95,7 @@ impl NodeFacts {
             (None, None) => missing(
                 format!(
                     "there is no node {name}{}",
-                    crate::commands::nearest(name, self.others.iter().map(String::as_str))
+                    wire::did_you_mean(name, self.others.iter().map(String::as_str))
                 ),
                 "correct the name, or join the machine: `edge-agent join --cloud ADDRESS --token TOKEN` (`cloudsim token` prints TOKEN)",
             ),
@@ -165,7 +168,7 @@ impl NodeFacts {
         let message = self
             .condition("Ready")
             .and_then(|ready| ready.message.as_deref());
-        message == Some(agent::RESET_MESSAGE)
+        message == Some(wire::session::RESET_MESSAGE)
     }
 
     fn heartbeat_time(&self) -> Option<Timestamp> {

@@ -1,6 +1,5 @@
 //! Each step of a pod, a node and a device, missing.
 
-use cloudsim::sessions::{Count, DuplicateAgent, NodeSession, Transport};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -10,6 +9,7 @@ use super::{
     pod::{self, PodFacts},
     step::Chain,
 };
+use crate::sessions::{Count, DuplicateAgent, NodeSession, Transport};
 
 fn now() -> Timestamp {
     "2025-06-01T12:00:00Z".parse().unwrap()
@@ -192,7 +192,7 @@ fn cause_of_a_node_that_is_not_connected_is_found() {
     let reset = NodeFacts {
         session: None,
         ..changed_node(json!({"status": {"conditions": [
-            {"type": "Ready", "status": "False", "message": agent::RESET_MESSAGE},
+            {"type": "Ready", "status": "False", "message": wire::session::RESET_MESSAGE},
         ]}}))
     };
     let silent = NodeFacts {

@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::{
+    age,
     node::NodeFacts,
     step::{Chain, Finding, missing},
 };
-use crate::commands::table::age;
 
 /// What is known of a device.
 #[derive(Debug, Default)]

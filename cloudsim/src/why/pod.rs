@@ -8,11 +8,10 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Event, Pod, PodCondition, PodS
 use kube::ResourceExt;
 
 use super::{
-    event_time,
+    age, event_time,
     node::NodeFacts,
     step::{Chain, Finding, missing},
 };
-use crate::commands::table::age;
 
 /// Reasons of a container that waits for its image.
 const IMAGE_REASONS: [&str; 6] = [
@@ -353,7 +352,7 @@ impl PodFacts {
 
 /// Returns the cure of a known cause in the text, or else this one.
 fn cure(text: &str, otherwise: &str) -> String {
-    edged::pod_cause(text).map_or_else(|| otherwise.to_owned(), |known| known.cure.to_owned())
+    wire::pod_cause(text).map_or_else(|| otherwise.to_owned(), |known| known.cure.to_owned())
 }
 
 /// Returns the steps of a pod.
