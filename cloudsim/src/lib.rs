@@ -33,10 +33,10 @@ pub mod why;
 
 pub use admin::PREFIX as ADMIN_PREFIX;
 pub use cloud::{
-    Addresses, BusyPort, Cloud, ClusterError, ClusterOptions, CountedSessions, CrdError, DATABASE,
-    LEASE, Observer, Options, RULES, RequiredRules, Right, RightsError, StartError,
-    of_all_replicas, seal,
+    Addresses, BusyPort, Cloud, ClusterError, ClusterOptions, CrdError, DATABASE, LEASE, Observer,
+    Options, RULES, RequiredRules, Right, RightsError, StartError, of_all_replicas, seal,
 };
 pub use controllers::REJECTION_EVENTS;
 pub use kubeapi::KUBERNETES_VERSION;
 pub use peers::PeerOptions;
+pub use sessions::CountedSessions;

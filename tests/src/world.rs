@@ -194,6 +194,7 @@ impl World {
             signals,
             meta_server,
             event_bus,
+            faults: self.cloud.as_ref().map(|cloud| cloud.faults().clone()),
             qps: 0,
             ..base
         };

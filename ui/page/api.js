@@ -74,26 +74,43 @@ export async function followLog(path, signal, take, report) {
   await repeat(run, report, signal);
 }
 
-// Runs a command in a container, over the same stream as kubectl. Resolves to why it failed, or to nothing.
-export function runCommand(path, container, command, take) {
-  const query = new URLSearchParams({ container, stdout: "true", stderr: "true" });
+const [STDIN, ERROR, RESIZE] = [0, 3, 4];
+
+// Runs a command in a container, over the same stream as kubectl. `take` gets what it prints. `ended` resolves to why it failed, or to
+// nothing.
+export function openExec(path, { container, command, isTerminal }, take) {
+  const query = new URLSearchParams({ container, stdout: "true", ...(isTerminal ? { stdin: "true", tty: "true" } : { stderr: "true" }) });
   for (const word of command) query.append("command", word);
   const socket = new WebSocket(`wss://${location.host}${path}/exec?${query}`, ["v5.channel.k8s.io", "v4.channel.k8s.io"]);
   socket.binaryType = "arraybuffer";
   // one for each output, since a character may be split between messages
   const decoders = [1, 2, 3].map(() => new TextDecoder());
+  const waiting = [];
+  const send = (channel, text) => {
+    const message = Uint8Array.of(channel, ...new TextEncoder().encode(text));
+    if (socket.readyState === WebSocket.CONNECTING) waiting.push(message);
+    else if (socket.readyState === WebSocket.OPEN) socket.send(message);
+  };
+  socket.onopen = () => waiting.splice(0).forEach((message) => socket.send(message));
   let result = "";
-  return new Promise((done) => {
+  const ended = new Promise((done) => {
     socket.onmessage = ({ data }) => {
       const channel = new Uint8Array(data)[0];
-      if (channel < 1 || channel > 3) return;
+      if (channel < 1 || channel > ERROR) return;
       const text = decoders[channel - 1].decode(data.slice(1), { stream: true });
-      if (channel < 3) return take(text);
+      if (channel < ERROR) return take(text);
+      if (!text) return;
       const status = JSON.parse(text);
       if (status.status !== "Success") result = status.message || status.reason;
     };
     socket.onclose = ({ reason, code }) => done(result || (code === 1000 || code === 1005 ? "" : reason || `connection closed (${code})`));
   });
+  return {
+    ended,
+    input: (text) => send(STDIN, text),
+    resize: (columns, rows) => send(RESIZE, JSON.stringify({ Width: columns, Height: rows })),
+    close: () => socket.close(),
+  };
 }
 
 const sleep = (time) => new Promise((done) => setTimeout(done, time));

@@ -2,6 +2,7 @@
 // which descends through the lanes as it proceeds.
 import { endOf, outcome, stages } from "./deliveries.js";
 import { clock } from "./format.js";
+import { t } from "./texts.js";
 
 export const LANES = ["cloud", "link", "node", "object"];
 const LANE_HEIGHT = 7;
@@ -19,6 +20,12 @@ export function rowsOf(deliveries) {
     else rows.set(key, { node: delivery.node, key: delivery.row, deliveries: [delivery] });
   }
   return [...rows.values()].sort((a, b) => a.node.localeCompare(b.node, undefined, { numeric: true }));
+}
+
+// Returns a row for each target that has a fault in this time, also if nothing was sent.
+export function faultRows(spans, { begin, end }, node) {
+  const targets = spans.targets(begin, end).filter((target) => !node || target === node || target === "all");
+  return targets.map((target) => ({ node: target, key: t("faults"), deliveries: [], isOfFaults: true }));
 }
 
 function colours(canvas) {
@@ -74,6 +81,16 @@ export function draw(canvas, rows, view, chosen) {
   return places;
 }
 
+// Cuts a text that is too wide in its middle: kind and end of a name stay.
+function shortened(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let length = text.length;
+  const cut = () => `${text.slice(0, Math.ceil(length / 2))}…${text.slice(text.length - Math.floor(length / 2))}`;
+  if (width < 20) return "";
+  while (length > 2 && context.measureText(cut()).width > width) length -= 1;
+  return cut();
+}
+
 function drawRow(context, row, isFirstOfNode, { top, width, view, palette, chosen, places }) {
   context.fillStyle = palette.stripe;
   for (let lane = 0; lane < LANES.length; lane += 2) context.fillRect(view.left, top + 4 + lane * LANE_HEIGHT, width, LANE_HEIGHT);
@@ -82,17 +99,12 @@ function drawRow(context, row, isFirstOfNode, { top, width, view, palette, chose
   context.moveTo(0, top + 0.5);
   context.lineTo(view.width, top + 0.5);
   context.stroke();
-  context.save();
-  context.beginPath();
-  context.rect(0, top, view.left - 6, ROW_HEIGHT);
-  context.clip();
   context.fillStyle = palette.text;
-  context.fillText(row.key, 6, top + 15);
+  context.fillText(shortened(context, row.key, view.left - 12), 6, top + 15);
   context.fillStyle = palette.dim;
-  context.fillText(row.node, 6, top + 30);
-  context.restore();
+  context.fillText(shortened(context, row.node, view.left - 12), 6, top + 30);
   const place = (time) => view.left + ((time - view.begin) / view.span) * width;
-  drawSpans(context, row.node, place, { top, width, view, palette });
+  drawSpans(context, row, place, { top, width, view, palette });
   let covered = -1;
   for (const delivery of row.deliveries) {
     const end = endOf(delivery);
@@ -106,23 +118,19 @@ function drawRow(context, row, isFirstOfNode, { top, width, view, palette, chose
   }
 }
 
-// Marks the times in which the row's node had a fault.
-function drawSpans(context, node, place, { top, width, view, palette }) {
-  for (const span of view.spans.of(node)) {
+// Marks the times in which the row's node had a fault. The row of the faults has their texts, below each other.
+function drawSpans(context, { node, isOfFaults }, place, { top, width, view, palette }) {
+  const spans = isOfFaults ? view.spans.all.filter((span) => span.node === node) : view.spans.of(node);
+  spans.forEach((span, number) => {
     const [left, right] = [Math.max(place(span.begin), view.left), Math.min(place(span.end), view.left + width)];
-    if (right <= left) continue;
+    if (right <= left) return;
     context.globalAlpha = 0.18;
     context.fillStyle = palette.bad;
     context.fillRect(left, top + 1, right - left, ROW_HEIGHT - 1);
     context.globalAlpha = 1;
     context.fillRect(left, top + 1, 2, ROW_HEIGHT - 1);
-    context.save();
-    context.beginPath();
-    context.rect(left, top, right - left, ROW_HEIGHT);
-    context.clip();
-    context.fillText(`▲ ${span.text}`, left + 6, top + 13);
-    context.restore();
-  }
+    if (isOfFaults) context.fillText(shortened(context, `▲ ${span.text}`, right - left - 8), left + 6, top + 12 + (number % 3) * 12);
+  });
 }
 
 function drawBar(context, delivery, place, { top, view, palette, isChosen }) {

@@ -144,7 +144,7 @@ function Card({ node }) {
     <${State} node=${node} />
     ${node.state === "notready" && html`<p class="dim">${node.message}</p>`}
     <${Facts} node=${node} />
-    <${Faults} node=${node.name} />
+    <${Faults} target=${node.name} />
     ${node.state !== "ready" && html`<${WhyLink} object=${`nodes/${node.name}`} /> `}
     <${Link} values=${{ view: "timeline", node: node.name, name: "" }}>${t("node.timeline")}<span class="hidden"> ${node.name}</span></${Link}>
   </li>`;
@@ -208,6 +208,7 @@ function NodeMap({ nodes, isKnown }) {
         </select>
       </label>
     </div>
+    <${Faults} target="all" />
     ${isMany && chosen && html`<ul class="cards"><${Card} node=${chosen} /></ul>`}
     ${found.length > 0
       ? html`<div class="map"><p class="hub">☁ ${t("cloud")}</p><div class="groups">${groupsOf(found, by).map(group)}</div></div>`

@@ -1,8 +1,9 @@
 // Pods: a table, the log of a container as it grows, and commands in a container.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { followLog, runCommand } from "./api.js";
+import { followLog, openExec } from "./api.js";
 import { change, useChoice } from "./state.js";
 import { keyOf, useStore } from "./store.js";
+import { Terminal } from "./terminal.js";
 import { t } from "./texts.js";
 import { WhyLink } from "./why.js";
 
@@ -50,7 +51,7 @@ function Log({ path, container }) {
   </section>`;
 }
 
-function Commands({ path, container }) {
+function Commands({ path, container, causeOf }) {
   const [command, setCommand] = useState("");
   const [text, setText] = useState("");
   const [isRunning, setRunning] = useState(false);
@@ -62,8 +63,8 @@ function Commands({ path, container }) {
     write(`$ ${command}\n`);
     setCommand("");
     setRunning(true);
-    const result = await runCommand(path, container, list, write);
-    if (result) write(`${result}\n`);
+    const result = await openExec(path, { container, command: list }, write).ended;
+    if (result) write(`${causeOf(result)}\n`);
     setRunning(false);
   };
   return html`<section>
@@ -81,6 +82,10 @@ function Details({ pod, store, choice }) {
   const path = `/api/v1/namespaces/${namespace}/pods/${name}`;
   const containers = [...(pod.spec.initContainers || []), ...pod.spec.containers].map((one) => one.name);
   const container = containers.includes(choice.container) ? choice.container : pod.spec.containers[0].name;
+  // a stream of a node that is not connected ends without a reason
+  const { nodeName } = pod.spec;
+  const isCut = nodeName && store.loaded.has("sessions") && !store.sessions.has(nodeName);
+  const causeOf = (text) => (isCut ? `${t("node.disconnected", { node: nodeName })} (${text})` : text);
   return html`<section class="message" aria-labelledby="pod">
     <div class="bar"><h2 id="pod">${keyOf(pod.metadata)}</h2>
       <${WhyLink} object=${`pods/${keyOf(pod.metadata)}`} />
@@ -90,7 +95,8 @@ function Details({ pod, store, choice }) {
         ${containers.map((one) => html`<option value=${one} selected=${one === container}>${one}</option>`)}
       </select></label></div>
     ${store.mayReadLogs && html`<${Log} key=${`log ${path} ${container}`} path=${path} container=${container} />`}
-    ${store.mayRun && html`<${Commands} key=${`run ${path} ${container}`} path=${path} container=${container} />`}
+    ${store.mayRun && html`<${Commands} key=${`run ${path} ${container}`} path=${path} container=${container} causeOf=${causeOf} />`}
+    ${store.mayRun && html`<${Terminal} key=${`terminal ${path} ${container}`} path=${path} container=${container} causeOf=${causeOf} />`}
   </section>`;
 }
 

@@ -1,48 +1,45 @@
-// Faults in words, and the times in which each node had one, as the page has seen them. Pure.
+// Faults in words, and the times in which each node had one. The cloud knows them, also those that have ended. Pure.
 
-const MAX_SPANS = 500;
+// Fields of a fault that are no conditions.
+const FRAME = new Set(["id", "target", "since", "until"]);
 
 export class Spans {
   constructor() {
     this.all = [];
-    this.open = new Map();
   }
 
-  // Takes the faults of nodes as they are now: conditions in words by node.
-  update(byNode, now) {
-    for (const [node, span] of this.open) {
-      if (byNode.get(node) === span.text) continue;
-      span.end = now;
-      this.open.delete(node);
-    }
-    for (const [node, text] of byNode) {
-      if (this.open.has(node)) continue;
-      const span = { node, text, begin: now, end: Infinity };
-      this.open.set(node, span);
-      this.all.push(span);
-    }
-    if (this.all.length > MAX_SPANS) this.all.splice(0, this.all.length - MAX_SPANS);
+  // Takes the answer to GET /cloudsim/v1/faults.
+  take({ past, faults }) {
+    this.all = [...past, ...faults].map((fault) => ({
+      node: fault.target,
+      text: describe(fault),
+      begin: Date.parse(fault.since),
+      end: fault.until ? Date.parse(fault.until) : Infinity,
+    }));
   }
 
   // Returns the fault of a node during a delivery, if there was one.
   during(node, begin, end) {
-    return this.all.find((span) => span.node === node && span.begin <= end && span.end >= begin);
+    return this.of(node).find((span) => span.begin <= end && span.end >= begin);
   }
 
   of(node) {
-    return this.all.filter((span) => span.node === node);
+    return this.all.filter((span) => span.node === node || span.node === "all");
+  }
+
+  // Returns the targets that have a fault in this time.
+  targets(begin, end) {
+    return [...new Set(this.all.filter((span) => span.begin <= end && span.end >= begin).map((span) => span.node))].sort();
   }
 }
 
-// Describes conditions as `cloudsim faults list` does: the fields with their values.
-export function describe(conditions) {
-  return Object.entries(conditions)
+// Returns the conditions of a fault.
+export const conditionsOf = (fault) => Object.fromEntries(Object.entries(fault).filter(([name]) => !FRAME.has(name)));
+
+// Describes a fault as `cloudsim faults list` does: the fields with their values.
+export function describe(fault) {
+  return Object.entries(conditionsOf(fault))
+    .filter(([name]) => name !== "for")
     .map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`)
     .join(", ");
-}
-
-// The conditions of a node override those of all nodes.
-export function faultOf(faults, node) {
-  const found = faults?.nodes?.[node] || faults?.all;
-  return found && Object.keys(found).length ? found : null;
 }

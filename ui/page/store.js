@@ -2,22 +2,25 @@
 import { useEffect, useState } from "./vendor/htm-preact.js";
 import { followMessages, followObjects, get, isAllowed, poll, whoAmI } from "./api.js";
 import { Deliveries } from "./deliveries.js";
-import { describe, faultOf, Spans } from "./spans.js";
+import { Spans } from "./spans.js";
 
 const DRAW_PAUSE = 100;
 const MAX_POINTS = 100;
+const MAX_DELETED = 100;
 
 export const store = {
   nodes: new Map(),
   pods: new Map(),
   devices: new Map(),
+  // pods that were deleted while the page was open
+  deleted: new Map(),
   // what devices report, and earlier values by device and property
   statuses: new Map(),
   history: new Map(),
   sessions: new Map(),
   usage: new Map(),
   deliveries: new Deliveries(),
-  // those that are injected now
+  // the answer to GET /cloudsim/v1/faults
   faults: null,
   spans: new Spans(),
   // accessible models, by name
@@ -27,6 +30,8 @@ export const store = {
   // errors by source; null if it works
   errors: {},
   isLoggedOut: false,
+  // the name of the recording that is shown in the place of the live messages
+  recording: "",
   user: "",
   mayInject: false,
   maySetDevices: false,
@@ -79,13 +84,22 @@ function keepValues(status) {
   }
 }
 
+function noteDeleted(key, object) {
+  store.deleted.delete(key);
+  store.deleted.set(key, { object, time: Date.now() });
+  if (store.deleted.size > MAX_DELETED) store.deleted.delete(store.deleted.keys().next().value);
+}
+
 function followInto(name, path) {
   const take = (changes, isWhole) => {
     const objects = isWhole ? new Map() : store[name];
     for (const change of changes) {
       const object = isWhole ? change : change.object;
       const key = keyOf(object.metadata);
-      if (change.type === "DELETED") objects.delete(key);
+      if (change.type === "DELETED") {
+        objects.delete(key);
+        if (name === "pods") noteDeleted(key, object);
+      }
       else objects.set(key, object);
     }
     store[name] = objects;
@@ -98,9 +112,7 @@ function followInto(name, path) {
 
 function takeFaults(faults) {
   store.faults = faults;
-  const names = new Set([...store.nodes.keys(), ...Object.keys(faults.nodes || {})]);
-  const active = [...names].map((name) => [name, faultOf(faults, name)]).filter(([, fault]) => fault);
-  store.spans.update(new Map(active.map(([name, fault]) => [name, describe(fault)])), Date.now());
+  store.spans.take(faults);
   notify();
 }
 
@@ -109,10 +121,27 @@ export async function refreshFaults() {
   await get("/cloudsim/v1/faults").then(takeFaults, report("faults"));
 }
 
+// Shows the messages of a recording as lines of JSON, and returns the time of its last message; nothing if the file has none.
+export async function openRecording(file) {
+  const deliveries = new Deliveries();
+  for (const line of (await file.text()).split("\n")) {
+    try {
+      deliveries.add(JSON.parse(line));
+    } catch {
+      // lines of a damaged file are skipped
+    }
+  }
+  if (!deliveries.all.length) return undefined;
+  deliveries.version += store.deliveries.version;
+  Object.assign(store, { deliveries, recording: file.name });
+  notify();
+  return deliveries.all.at(-1).sent;
+}
+
 export async function start() {
   try {
     store.user = await whoAmI();
-    store.mayInject = await isAllowed({ verb: "put", path: "/cloudsim/v1/faults/all" });
+    store.mayInject = await isAllowed({ verb: "post", path: "/cloudsim/v1/faults/all" });
     store.mayReadLogs = await isAllowed({ verb: "get", resource: "pods", subresource: "log" });
     store.mayRun = await isAllowed({ verb: "create", resource: "pods", subresource: "exec" });
     store.maySetDevices = await isAllowed({ verb: "patch", group: "devices.kubeedge.io", resource: "devices" });
@@ -139,6 +168,7 @@ export async function start() {
   poll("/apis/metrics.k8s.io/v1beta1/nodes", 5000, byNode, report("usage"));
   poll("/cloudsim/v1/faults", 2000, takeFaults, report("faults"));
   const takeLines = (lines, isNew) => {
+    if (store.recording) return;
     if (isNew) store.deliveries.clear();
     store.loaded.add("messages");
     for (const line of lines) store.deliveries.add(line);

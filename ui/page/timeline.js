@@ -1,11 +1,12 @@
 // The timeline: deliveries as bars over time, live or paused, and the same as a table.
-import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 import { endOf, stages } from "./deliveries.js";
 import { clock, duration } from "./format.js";
-import { AXIS_HEIGHT, draw, LANES, ROW_HEIGHT, rowsOf } from "./lanes.js";
+import { AXIS_HEIGHT, draw, faultRows, LANES, ROW_HEIGHT, rowsOf } from "./lanes.js";
 import { Message, outcomeText } from "./message.js";
 import { change, useChoice } from "./state.js";
-import { useStore } from "./store.js";
+import { scenarioOf, toYaml } from "./scenario.js";
+import { openRecording, store, useStore } from "./store.js";
 import { t } from "./texts.js";
 
 const MAX_ROWS = 100;
@@ -13,17 +14,22 @@ const MAX_HEIGHT = 480;
 const DEFAULT_SPAN = 30000;
 const SPANS = [20, 3600000];
 
-function Filters({ store, choice }) {
-  const nodes = new Set([...store.nodes.keys(), ...store.deliveries.all.map((one) => one.node)]);
-  const select = (name, values) => html`<label>${t(`filter.${name}`)}
+// The options are made again only if they have changed: there may be a thousand nodes.
+function Select({ name, values, chosen }) {
+  const options = useMemo(() => values.map((value) => html`<option value=${value} selected=${value === chosen}>${value}</option>`), [values.join(), chosen]);
+  return html`<label>${t(`filter.${name}`)}
     <select onChange=${(event) => change({ [name]: event.target.value }, true)}>
       <option value="">${t("filter.all")}</option>
-      ${values.map((value) => html`<option value=${value} selected=${value === choice[name]}>${value}</option>`)}
+      ${options}
     </select>
   </label>`;
+}
+
+function Filters({ store, choice }) {
+  const nodes = new Set([...store.nodes.keys(), ...store.deliveries.all.map((one) => one.node)]);
   return html`<div class="filters">
-    ${select("node", [...nodes].filter((name) => name).sort())}
-    ${select("kind", store.deliveries.kinds())}
+    <${Select} name="node" values=${[...nodes].filter((name) => name).sort()} chosen=${choice.node} />
+    <${Select} name="kind" values=${store.deliveries.kinds()} chosen=${choice.kind} />
     <label>${t("filter.name")} <input type="search" value=${choice.name || ""} onInput=${(event) => change({ name: event.target.value }, true)} /></label>
     <label class="check"><input type="checkbox" checked=${!!choice.heartbeats} onChange=${(event) => change({ heartbeats: event.target.checked ? "1" : "" }, true)} /> ${t("filter.heartbeats")}</label>
   </div>`;
@@ -42,6 +48,34 @@ function setTime({ span, end }, isLive) {
   change({ span: bounded === DEFAULT_SPAN ? "" : String(Math.round(bounded)), end: isNow ? "" : String(Math.round(end)) }, true);
 }
 
+// Lets the browser save what has happened as a scenario.
+function save() {
+  const text = `${toYaml(scenarioOf(store, Date.now()))}\n`;
+  const anchor = document.createElement("a");
+  anchor.href = URL.createObjectURL(new Blob([text], { type: "application/yaml" }));
+  anchor.download = "scenario.yaml";
+  anchor.click();
+  URL.revokeObjectURL(anchor.href);
+}
+
+// Reads a recording of `cloudsim record` that was decompressed. The file stays in this browser.
+function Recording({ name }) {
+  const [error, setError] = useState("");
+  const open = async ({ target }) => {
+    const end = target.files[0] && (await openRecording(target.files[0]));
+    setError(end ? "" : t("recording.invalid"));
+    if (end) change({ end: String(Math.round(end + 1000)), span: "" });
+  };
+  const close = () => {
+    change({ end: "", span: "", message: "" }, true);
+    location.reload();
+  };
+  return html`<details><summary>${name ? t("recording.shown", { name }) : t("recording.open")}</summary><div class="filters">
+    ${name ? html`<button onClick=${close}>${t("recording.close")}</button>` : html`<label>${t("recording.file")} <input type="file" onChange=${open} /></label>`}
+    ${error && html`<p class="bad" role="alert">${error}</p>`}
+  </div></details>`;
+}
+
 function Controls({ choice }) {
   const time = timeOf(choice);
   const step = (part) => setTime({ ...time, end: time.end + part * time.span });
@@ -53,6 +87,7 @@ function Controls({ choice }) {
     <button disabled=${time.isLive} onClick=${() => step(0.5)}>${t("later")} →</button>
     <button onClick=${() => zoom(0.5)}>+ ${t("zoom.in")}</button>
     <button onClick=${() => zoom(2)}>− ${t("zoom.out")}</button>
+    <button onClick=${save}>${t("scenario.save")}</button>
     <span class="dim">${clock(time.begin).slice(0, 8)} – ${clock(time.end).slice(0, 8)} (${duration(time.span)})</span>
   </div>`;
 }
@@ -142,8 +177,9 @@ export function Timeline() {
   const chosen = choice.message && store.deliveries.byMessage.get(choice.message);
   return html`<${Filters} store=${store} choice=${choice} />
     <${Controls} choice=${choice} />
+    <${Recording} name=${store.recording} />
     <${Legend} />
-    <${Lanes} rows=${rowsOf(inView)} spans=${store.spans} choice=${choice} chosen=${chosen} />
+    <${Lanes} rows=${[...faultRows(store.spans, time, choice.node), ...rowsOf(inView)]} spans=${store.spans} choice=${choice} chosen=${chosen} />
     ${choice.message && html`<${Message} delivery=${chosen} />`}
     <${Table} deliveries=${inView} lost=${store.deliveries.lost} spans=${store.spans} />`;
 }

@@ -9,8 +9,10 @@
 //! | `POST login` | creates a login link to the page for the caller |
 //! | `GET mesh` | the nodes at the relay, their paths to others, and the traffic between them |
 //! | `GET faults` | all injected faults |
-//! | `PUT faults/NODE`, `PUT faults/all` | conditions of a link, or of all that have none of their own |
-//! | `DELETE faults/NODE`, `DELETE faults/all`, `DELETE faults` | removes them; the last also false certificates and answers |
+//! | `POST faults/NODE`, `POST faults/all` | adds a fault of a link, or of all that have none of their own |
+//! | `PUT faults/NODE`, `PUT faults/all` | the same, in the place of all others of that target |
+//! | `DELETE faults/NODE/ID`, `DELETE faults/all/ID` | removes one fault |
+//! | `DELETE faults/NODE`, `DELETE faults/all`, `DELETE faults` | removes all of a target; the last also false certificates and answers |
 //! | `PUT certificate` | `{"certificate": NAME}`: what the servers for nodes show |
 //! | `PUT answers` | `{"answers": NAME}`: how the enrolment server answers |
 //! | `POST reset/NODE` | revokes the node's certificates and ends its session: its name is free for a join token |
@@ -215,6 +217,16 @@ impl Admin {
             Command::Set(whom, conditions) => {
                 let set = self.faults.set(&whom, *conditions);
                 set.map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))?;
+            }
+            Command::Add(whom, conditions) => {
+                let added = self.faults.add(&whom, *conditions);
+                added.map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))?;
+            }
+            Command::Remove(whom, id) => {
+                if !self.faults.remove(&whom, id) {
+                    let why = format!("{whom} has no fault with the id {id}");
+                    return Err((StatusCode::NOT_FOUND, why));
+                }
             }
             Command::Clear(Some(whom)) => self.faults.clear(&whom),
             Command::Clear(None) => self.faults.clear_everything(),

@@ -34,6 +34,10 @@ pub(super) enum AdminRequest {
 pub(super) enum Command {
     /// Set the conditions of links.
     Set(FaultTarget, Box<Conditions>),
+    /// Add a fault of links.
+    Add(FaultTarget, Box<Conditions>),
+    /// Remove a fault by its id.
+    Remove(FaultTarget, u64),
     /// Remove the conditions of links; `None` for all faults.
     Clear(Option<FaultTarget>),
     /// Send a hostile message to a node.
@@ -57,6 +61,8 @@ impl Command {
     pub(super) fn as_str(&self) -> &'static str {
         match self {
             Self::Set(..) => "set conditions of links",
+            Self::Add(..) => "inject a fault",
+            Self::Remove(..) => "remove a fault",
             Self::Clear(_) => "remove conditions of links",
             Self::Hostile(..) => "send a malformed message",
             Self::Certificate(_) => "set the certificate that servers show",
@@ -115,7 +121,17 @@ pub(super) fn parse_request(
         ("GET", "messages", None) => Ok(AdminRequest::Messages),
         ("POST", "login", None) => Ok(AdminRequest::Login),
         ("DELETE", "faults", None) => order(Command::Clear(None)),
-        ("DELETE", "faults", Some(name)) => order(Command::Clear(Some(whom(name)?))),
+        ("DELETE", "faults", Some(name)) => match name.split_once('/') {
+            None => order(Command::Clear(Some(whom(name)?))),
+            Some((name, id)) => {
+                let id = id.parse().map_err(|_| {
+                    let why = "the id of a fault is a number; `GET faults` shows it";
+                    (StatusCode::BAD_REQUEST, why.to_owned())
+                })?;
+                order(Command::Remove(whom(name)?, id))
+            }
+        },
+        ("POST", "faults", Some(name)) => order(Command::Add(whom(name)?, Box::new(read(body)?))),
         ("PUT", "faults", Some(name)) => order(Command::Set(whom(name)?, Box::new(read(body)?))),
         ("PUT", "certificate", None) => order(Command::Certificate(
             read::<CertificateBody>(body)?.certificate,
@@ -210,6 +226,18 @@ mod tests {
         );
         let set = ask("PUT", "faults/edge-1", r#"{"link": "cut"}"#);
         assert_eq!(set, order(Command::Set(one(), Box::new(cut))));
+        let added = ask("POST", "faults/all", r#"{"delay": "1s", "for": "10s"}"#);
+        let Ok(AdminRequest::Command(Command::Add(FaultTarget::All, added))) = added else {
+            panic!("{added:?}");
+        };
+        assert_eq!(
+            added.lasting.map(|it| it.to_string()),
+            Some("10s".to_owned())
+        );
+        assert_eq!(
+            ask("DELETE", "faults/edge-1/7", ""),
+            order(Command::Remove(one(), 7))
+        );
         let shown = ask("PUT", "certificate", r#"{"certificate": "expired"}"#);
         assert_eq!(shown, order(Command::Certificate(Certificate::Expired)));
         let answers = ask("PUT", "answers", r#"{"answers": "endless"}"#);
@@ -251,6 +279,7 @@ mod tests {
             ("POST", "nodes", "", 405),
             ("PUT", "faults/UPPER", "{}", 400),
             ("PUT", "faults/a/b", "{}", 400),
+            ("DELETE", "faults/a/b", "", 400),
             ("PUT", "faults/edge-1", "", 400),
             ("PUT", "faults/edge-1", r#"{"dorp": 1}"#, 400),
             ("PUT", "faults/edge-1", r#"{"delay": "soon"}"#, 400),

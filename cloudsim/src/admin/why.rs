@@ -7,7 +7,7 @@ use wire::names::is_path_segment;
 
 use super::{Admin, access, request::Refusal};
 use crate::{
-    CountedSessions,
+    sessions::CountedSessions,
     why::{ExplainedKind, HubFacts, WhyError, explain},
 };
 

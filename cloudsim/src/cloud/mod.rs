@@ -12,8 +12,8 @@ use record::{Side, Window};
 
 pub use self::{
     backed::{
-        ClusterError, ClusterOptions, CountedSessions, CrdError, LEASE, Observer, RULES,
-        RequiredRules, Right, RightsError, of_all_replicas,
+        ClusterError, ClusterOptions, CrdError, LEASE, Observer, RULES, RequiredRules, Right,
+        RightsError, of_all_replicas,
     },
     error::StartError,
     options::{DATABASE, Options},
@@ -148,6 +148,7 @@ impl Cloud {
 
         let faults = Faults::new(options.seed);
         let tasks = Tasks::default();
+        tasks.spawn("faults", faults.clone().run(tasks.child_token()));
         let events = backend.recorder(&tasks);
         let trust = trust(
             &options,

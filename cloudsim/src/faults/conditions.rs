@@ -1,12 +1,16 @@
 //! The conditions of a link: whether it is up, and what becomes of its messages. Pure.
 
-use std::time::{Duration, Instant};
+use std::{
+    str::FromStr,
+    time::{Duration, Instant},
+};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Period, Profile};
+use super::{Answers, Certificate, Period, Profile, Skew};
 
-/// The conditions of a node's link, in each direction. The default of a field is that of a perfect link, or of the profile.
+/// The conditions of a node's link, in each direction. The default of a field is that of a perfect link, or of the profile. They are the
+/// one format of faults: of the API, the command line, scenarios and the page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Conditions {
@@ -49,6 +53,57 @@ pub struct Conditions {
     /// Cuts the node off from the relay between nodes: its connection ends, and new ones are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_relay: Option<bool>,
+    /// The fraction of messages in which one bit is flipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrupt: Option<f64>,
+    /// How wrong the times in the node's messages are, as if its clock were fast or slow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_skew: Option<Skew>,
+    /// How long each write of a simulated node takes longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_delay: Option<Period>,
+    /// The certificate that the servers for nodes show; for all nodes only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
+    /// How the enrolment server answers; for all nodes only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Answers>,
+    /// The direction of the affected messages; both if it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
+    /// The kinds of the affected messages, by their names in the protocol; all if it is empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
+    /// How long the fault lasts; until it is removed if this is absent.
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    pub lasting: Option<Period>,
+}
+
+/// A direction of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Direction {
+    /// From the cloud to the node.
+    ToNode,
+    /// From the node to the cloud.
+    ToCloud,
+}
+
+/// There is no direction of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown direction {0:?}; choose toNode or toCloud")]
+pub struct UnknownDirection(String);
+
+impl FromStr for Direction {
+    type Err = UnknownDirection;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDirection> {
+        match text {
+            "toNode" => Ok(Self::ToNode),
+            "toCloud" => Ok(Self::ToCloud),
+            text => Err(UnknownDirection(text.chars().take(40).collect())),
+        }
+    }
 }
 
 /// The state of a link.
@@ -89,7 +144,36 @@ pub enum InvalidConditions {
     /// A period of the schedule is too short.
     #[error("a schedule needs an up time and a down time of at least 100ms")]
     Schedule,
+    /// The fault ends at once.
+    #[error("a fault for 0s has no effect; give a longer time, or none")]
+    Lasting,
+    /// A kind of messages is unknown.
+    #[error("unknown kind of messages {name:?}{near}; docs/protocol.md lists them")]
+    Kind {
+        /// The name.
+        name: String,
+        /// The nearest name, in parentheses.
+        near: String,
+    },
+    /// A condition that is not one of messages cannot select some.
+    #[error("{field} is no condition of single messages; remove direction and kinds")]
+    Selection {
+        /// The name of the field.
+        field: &'static str,
+    },
+    /// A condition of the servers for nodes cannot be one of a single node.
+    #[error("{field} concerns all nodes; use the target `all`")]
+    OneNode {
+        /// The name of the field.
+        field: &'static str,
+    },
+    /// There are too many faults.
+    #[error("there are {MAX_FAULTS} faults already; remove some")]
+    TooMany,
 }
+
+/// The most faults at a time.
+pub(super) const MAX_FAULTS: usize = 256;
 
 /// The shortest period of a schedule; no agent would notice shorter ones.
 const MIN_SCHEDULE_PERIOD: Duration = Duration::from_millis(100);
@@ -168,6 +252,7 @@ impl Conditions {
             ("duplicate", self.duplicate),
             ("reorder", self.reorder),
             ("stale", self.stale),
+            ("corrupt", self.corrupt),
         ];
         for (field, part) in parts {
             if part.is_some_and(|part| !(0.0..=1.0).contains(&part)) {
@@ -176,6 +261,20 @@ impl Conditions {
         }
         if self.throttle == Some(0) {
             return Err(InvalidConditions::Throttle);
+        }
+        if self.lasting.is_some_and(|lasting| lasting.is_zero()) {
+            return Err(InvalidConditions::Lasting);
+        }
+        let is_unknown = |name: &&String| !record::kinds().any(|known| known == name.as_str());
+        if let Some(name) = self.kinds.iter().find(is_unknown) {
+            let (near, name) = (
+                wire::did_you_mean(name, record::kinds()),
+                wire::text::short(name),
+            );
+            return Err(InvalidConditions::Kind { name, near });
+        }
+        if let Some(field) = self.of_whole_link().filter(|_| self.is_selective()) {
+            return Err(InvalidConditions::Selection { field });
         }
         match self.schedule {
             Some(Schedule { up, down })
@@ -187,31 +286,68 @@ impl Conditions {
         }
     }
 
+    /// Returns a condition that cannot be one of single messages, if there is one.
+    fn of_whole_link(&self) -> Option<&'static str> {
+        let lowered = self.lowered();
+        let fields = [
+            ("link", lowered.link.is_some()),
+            ("schedule", lowered.schedule.is_some()),
+            ("cutRelay", lowered.cut_relay.is_some()),
+            ("clockSkew", lowered.clock_skew.is_some()),
+            ("diskDelay", lowered.disk_delay.is_some()),
+        ];
+        let found = fields.into_iter().find(|(_, is_set)| *is_set);
+        found.map(|(name, _)| name).or(self.of_servers())
+    }
+
+    /// Returns a condition that is one of the servers for nodes, if there is one.
+    pub(super) fn of_servers(&self) -> Option<&'static str> {
+        let certificate = self.certificate.map(|_| "certificate");
+        certificate.or(self.answers.map(|_| "answers"))
+    }
+
+    /// Reports whether only some messages are affected.
+    pub(super) fn is_selective(&self) -> bool {
+        self.direction.is_some() || !self.kinds.is_empty()
+    }
+
     /// Returns the conditions with the profile's values filled in and without the profile's name.
     pub fn lowered(&self) -> Self {
         let base = self.profile.map(Self::of_profile).unwrap_or_default();
         Self {
             profile: None,
-            link: self.link.or(base.link),
-            schedule: self.schedule.or(base.schedule),
-            delay: self.delay.or(base.delay),
-            jitter: self.jitter.or(base.jitter),
-            throttle: self.throttle.or(base.throttle),
-            drop: self.drop.or(base.drop),
-            duplicate: self.duplicate.or(base.duplicate),
-            reorder: self.reorder.or(base.reorder),
-            stale: self.stale.or(base.stale),
-            refuse_acknowledgements: self
-                .refuse_acknowledgements
-                .or(base.refuse_acknowledgements),
-            refuse_answers: self.refuse_answers.or(base.refuse_answers),
-            cut_relay: self.cut_relay.or(base.cut_relay),
+            ..self.over(&base)
         }
+    }
+
+    /// Returns these conditions, and those of `base` which these do not have.
+    pub(super) fn over(&self, base: &Self) -> Self {
+        macro_rules! first {
+            ($($field:ident)*) => {
+                Self {
+                    kinds: match self.kinds.is_empty() {
+                        true => base.kinds.clone(),
+                        false => self.kinds.clone(),
+                    },
+                    $($field: self.$field.or(base.$field),)*
+                }
+            };
+        }
+        first!(
+            profile link schedule delay jitter throttle drop duplicate reorder stale refuse_acknowledgements refuse_answers cut_relay
+            corrupt clock_skew disk_delay certificate answers direction lasting
+        )
     }
 
     /// Reports whether there is no fault.
     pub fn is_perfect(&self) -> bool {
-        *self == Self::default()
+        let unselective = Self {
+            direction: None,
+            kinds: Vec::new(),
+            lasting: None,
+            ..self.clone()
+        };
+        unselective == Self::default()
     }
 
     /// Returns the state of the link at `now`, if the conditions were set at `since`, and when it changes next by the schedule.
@@ -282,6 +418,21 @@ mod tests {
             (json!({"stale": -0.1}), "from 0 to 1"),
             (json!({"throttle": 0}), "cut the link"),
             (json!({"schedule": {"up": "0s", "down": "5s"}}), "100ms"),
+            (json!({"corrupt": 2}), "from 0 to 1"),
+            (json!({"delay": "1s", "for": "0s"}), "longer time"),
+            (json!({"drop": 1, "kinds": ["pods"]}), "did you mean pod?"),
+            (
+                json!({"link": "cut", "direction": "toNode"}),
+                "link is no condition",
+            ),
+            (
+                json!({"profile": "Vehicle", "kinds": ["pod"]}),
+                "schedule is no",
+            ),
+            (
+                json!({"certificate": "expired", "kinds": ["pod"]}),
+                "certificate is no",
+            ),
         ] {
             let said = read(value.clone()).unwrap_err().to_string();
             assert!(said.contains(says), "{value}: {said}");

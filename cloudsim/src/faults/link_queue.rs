@@ -8,7 +8,7 @@ use std::{
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use super::Conditions;
+use super::{Conditions, corruption::Arrival};
 
 /// How many messages may be in flight; further ones are lost, as in a router whose queue is full.
 const MAX_IN_FLIGHT: usize = 1024;
@@ -20,7 +20,7 @@ const REORDER_DELAY: Duration = Duration::from_millis(200);
 pub(crate) struct LinkQueue<T> {
     chance: StdRng,
     /// By arrival time, then by the order of sending.
-    waiting: BTreeMap<(Instant, u64), T>,
+    waiting: BTreeMap<(Instant, u64), Arrival<T>>,
     sent: u64,
     /// Until when the throttled link is busy.
     busy: Option<Instant>,
@@ -44,7 +44,9 @@ impl<T: Clone> LinkQueue<T> {
     /// Takes a message of `size` bytes.
     pub(crate) fn offer(&mut self, conditions: &Conditions, size: usize, message: T, now: Instant) {
         // always drawn in the same number and order: enabling one fault does not change the chances of the others
-        let [lost, twice, overtaken, jitter] = [(); 4].map(|()| self.chance.random::<f64>());
+        let [lost, twice, overtaken, jitter, corrupt] =
+            [(); 5].map(|()| self.chance.random::<f64>());
+        let place = self.chance.random::<u64>();
         let happens = |part: Option<f64>, drawn: f64| part.is_some_and(|part| drawn < part);
         let passed = self.pass(conditions, size, now);
         if happens(conditions.drop, lost) {
@@ -54,10 +56,15 @@ impl<T: Clone> LinkQueue<T> {
         let mut arrival = passed + conditions.delay.unwrap_or_default().get() + jitter;
         if happens(conditions.reorder, overtaken) {
             arrival += REORDER_DELAY;
-        } else {
+        } else if conditions.kinds.is_empty() {
+            // others do not wait for kinds that are delayed
             arrival = self.last.map_or(arrival, |last| arrival.max(last));
             self.last = Some(arrival);
         }
+        let message = Arrival {
+            message,
+            corruption: happens(conditions.corrupt, corrupt).then_some(place),
+        };
         if happens(conditions.duplicate, twice) {
             self.put(arrival, message.clone());
         }
@@ -78,7 +85,7 @@ impl<T: Clone> LinkQueue<T> {
         done
     }
 
-    fn put(&mut self, arrival: Instant, message: T) {
+    fn put(&mut self, arrival: Instant, message: Arrival<T>) {
         if self.waiting.len() < MAX_IN_FLIGHT {
             self.waiting.insert((arrival, self.sent), message);
             self.sent += 1;
@@ -86,7 +93,7 @@ impl<T: Clone> LinkQueue<T> {
     }
 
     /// Takes the next message that has arrived.
-    pub(crate) fn take(&mut self, now: Instant) -> Option<T> {
+    pub(crate) fn take(&mut self, now: Instant) -> Option<Arrival<T>> {
         let entry = self
             .waiting
             .first_entry()
@@ -128,7 +135,7 @@ mod tests {
         }
         while let Some(due) = queue.due() {
             assert_eq!(queue.take(due - Duration::from_nanos(1)), None);
-            arrived.push((queue.take(due).unwrap(), (due - begin).as_millis()));
+            arrived.push((queue.take(due).unwrap().message, (due - begin).as_millis()));
         }
         arrived
     }
@@ -255,6 +262,22 @@ mod tests {
         };
         assert_eq!(arrivals(&wild, 500, 3), arrivals(&wild, 500, 3));
         assert_ne!(arrivals(&wild, 500, 3), arrivals(&wild, 500, 4));
+    }
+
+    #[test]
+    fn part_of_the_messages_is_corrupted() {
+        let (now, mut queue) = (Instant::now(), LinkQueue::new(7));
+        let corrupted = Conditions {
+            corrupt: Some(0.25),
+            ..none()
+        };
+        for number in 0..1000 {
+            queue.offer(&corrupted, 1, number, now);
+        }
+        let all: Vec<_> = std::iter::from_fn(|| queue.take(now)).collect();
+        let count = all.iter().filter(|one| one.corruption.is_some()).count();
+        assert_eq!(all.len(), 1000);
+        assert!((200..=300).contains(&count), "{count}");
     }
 
     #[test]

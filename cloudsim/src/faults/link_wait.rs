@@ -25,7 +25,7 @@ pub(crate) async fn wait_for_link(faults: &Faults, node: &str) -> Result<(), Lin
             Link::Up if swallowed => return Err(LinkDown(node.to_owned())),
             Link::Up => {
                 let delay = set
-                    .and_then(|set| set.lowered.delay)
+                    .and_then(|set| set.conditions().delay)
                     .unwrap_or_default()
                     .get();
                 sleep(delay * 2).await;

@@ -1,6 +1,8 @@
 //! Fault injection: links of nodes, acknowledgements, versions, certificates, and messages that no cloud should send.
 //!
-//! In: the wanted faults, through the methods of [`Faults`] (in tests), the API (`PUT /cloudsim/v1/faults`) or `cloudsim faults`. Out:
+//! Several faults act at a time, each until it is removed or its time is over.
+//!
+//! In: the wanted faults, through the methods of [`Faults`] (in tests), the API (`POST /cloudsim/v1/faults`) or `cloudsim faults`. Out:
 //! for each session of a node its [`session_link()`], which decides what becomes of its messages; for the servers, the certificate that
 //! they show. Decisions are pure ([`Conditions`], [`link_queue`], [`stale`]): they take the time as an argument and draw chance from a
 //! seed, so that a run can be repeated. The adapter is in the hub's transport.
@@ -8,78 +10,57 @@
 mod answers;
 mod certificate;
 mod conditions;
+mod corruption;
+mod fault;
 pub mod hostile;
 mod link_queue;
 mod link_wait;
 mod period;
 mod profile;
 mod session_link;
+mod skew;
 mod stale;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    fmt,
-    str::FromStr,
+    collections::{HashMap, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{
     sync::{oneshot, watch},
     time::timeout,
 };
+use tokio_util::sync::CancellationToken;
 
 pub use self::hostile::{Shape, UnknownShape};
 pub(crate) use self::{
     answers::body as false_body,
+    corruption::{Arrival, corrupt},
+    fault::{LinkFaults, LinkState},
     link_wait::{LinkDown, sleep_until_opt, wait_for_link},
-    session_link::{Downlink, LinkState, Uplink, session_link},
+    session_link::{Downlink, Uplink, session_link},
 };
 pub use self::{
     answers::{Answers, UnknownAnswers},
     certificate::{Certificate, UnknownCertificate},
-    conditions::{Conditions, InvalidConditions, Link, Schedule},
+    conditions::{Conditions, Direction, InvalidConditions, Link, Schedule, UnknownDirection},
+    fault::{Fault, FaultTarget},
     period::{ParsePeriodError, Period},
     profile::{Profile, UnknownProfile},
+    skew::Skew,
 };
+use self::{conditions::MAX_FAULTS, fault::ActiveFault};
 
 /// How long a session may take to write a hostile message.
 const HOSTILE_WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many faults that have ended are remembered.
+const MAX_PAST: usize = 500;
 /// How many hostile messages may wait for one session.
 const MAX_PENDING_HOSTILE: usize = 256;
-
-/// The nodes whose links a fault concerns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FaultTarget {
-    /// Every node without conditions of its own.
-    All,
-    /// The node of this name.
-    Node(String),
-}
-
-impl FromStr for FaultTarget {
-    type Err = std::convert::Infallible;
-
-    /// Parses `all`, or the name of a node.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(if text == "all" {
-            Self::All
-        } else {
-            Self::Node(text.to_owned())
-        })
-    }
-}
-
-impl fmt::Display for FaultTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::All => f.write_str("all"),
-            Self::Node(name) => f.write_str(name),
-        }
-    }
-}
 
 /// Why a hostile message was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,11 +88,10 @@ pub struct ActiveFaults {
     pub certificate: Certificate,
     /// How the enrolment server answers.
     pub answers: Answers,
-    /// The conditions of all nodes that are not in `nodes`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub all: Option<Conditions>,
-    /// The conditions of single nodes.
-    pub nodes: BTreeMap<String, Conditions>,
+    /// The faults that are injected now, in the order in which they were.
+    pub faults: Vec<Fault>,
+    /// The latest faults that have ended.
+    pub past: Vec<Fault>,
 }
 
 /// Injects faults; cheap to clone.
@@ -130,8 +110,9 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    all: Option<ActiveConditions>,
-    nodes: BTreeMap<String, ActiveConditions>,
+    faults: Vec<ActiveFault>,
+    past: VecDeque<Fault>,
+    next_id: u64,
     hostile: HashMap<String, VecDeque<Injection>>,
     /// The number of sessions that each node has had.
     session_numbers: HashMap<String, u64>,
@@ -140,16 +121,6 @@ struct State {
 /// Returns the time of tokio's clock, which is virtual in a simulation.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
-}
-
-/// Conditions, with the time at which they were set.
-#[derive(Clone, Debug)]
-pub(crate) struct ActiveConditions {
-    /// As they were given, for display.
-    given: Conditions,
-    /// With the values of their profile filled in.
-    pub(crate) lowered: Arc<Conditions>,
-    pub(crate) since: Instant,
 }
 
 /// A hostile message to be written, with a channel that reports that it was.
@@ -172,6 +143,23 @@ impl Injection {
     }
 }
 
+impl State {
+    /// Ends faults. Returns whether there were any.
+    fn end(&mut self, is_meant: impl Fn(&ActiveFault) -> bool) -> bool {
+        let (ended, rest): (Vec<_>, Vec<_>) = self.faults.drain(..).partition(is_meant);
+        self.faults = rest;
+        let has_any = !ended.is_empty();
+        for mut one in ended {
+            one.fault.until = Some(Timestamp::now());
+            self.past.push_back(one.fault);
+        }
+        while self.past.len() > MAX_PAST {
+            self.past.pop_front();
+        }
+        has_any
+    }
+}
+
 impl Faults {
     /// Creates a handle without any faults.
     pub fn new(seed: u64) -> Self {
@@ -189,7 +177,7 @@ impl Faults {
         }))
     }
 
-    /// Sets the conditions of links.
+    /// Sets the conditions of links, in the place of all others that this target has.
     ///
     /// # Errors
     /// Returns an error if the conditions are invalid; nothing has changed then.
@@ -198,49 +186,98 @@ impl Faults {
         target: &FaultTarget,
         conditions: Conditions,
     ) -> Result<(), InvalidConditions> {
+        self.inject(target, conditions, true).map(drop)
+    }
+
+    /// Adds a fault to those that the target has, and returns its number. Where two set the same condition, the later one counts.
+    ///
+    /// # Errors
+    /// Returns an error if the conditions are invalid, or there are too many faults.
+    pub fn add(
+        &self,
+        target: &FaultTarget,
+        conditions: Conditions,
+    ) -> Result<u64, InvalidConditions> {
+        self.inject(target, conditions, false)
+    }
+
+    fn inject(
+        &self,
+        target: &FaultTarget,
+        conditions: Conditions,
+        replaces: bool,
+    ) -> Result<u64, InvalidConditions> {
         conditions.check()?;
-        let lowered = conditions.lowered();
-        lowered.check()?;
-        let set = ActiveConditions {
-            given: conditions,
-            lowered: Arc::new(lowered),
-            since: now(),
-        };
-        {
-            let mut state = self.0.state.lock();
-            match target {
-                FaultTarget::All => state.all = Some(set),
-                FaultTarget::Node(node) => drop(state.nodes.insert(node.clone(), set)),
-            }
+        conditions.lowered().check()?;
+        if let (FaultTarget::Node(_), Some(field)) = (target, conditions.of_servers()) {
+            return Err(InvalidConditions::OneNode { field });
         }
+        let id = {
+            let mut state = self.0.state.lock();
+            if replaces {
+                state.end(|one| one.fault.target == *target && !one.is_of_servers());
+            }
+            if state.faults.len() >= MAX_FAULTS {
+                return Err(InvalidConditions::TooMany);
+            }
+            state.next_id += 1;
+            let id = state.next_id;
+            let fault = ActiveFault::new(id, target.clone(), conditions, now());
+            state.faults.push(fault);
+            id
+        };
         self.notify();
-        Ok(())
+        Ok(id)
     }
 
     /// Removes the conditions of these links; a single node then has those of all nodes.
     pub fn clear(&self, target: &FaultTarget) {
-        {
-            let mut state = self.0.state.lock();
-            match target {
-                FaultTarget::All => state.all = None,
-                FaultTarget::Node(node) => drop(state.nodes.remove(node)),
-            }
-        }
-        self.notify();
+        self.end(|one| one.fault.target == *target && !one.is_of_servers());
+    }
+
+    /// Removes a fault of this target by its number. Returns false if there is none.
+    pub fn remove(&self, target: &FaultTarget, id: u64) -> bool {
+        self.end(|one| one.fault.id == id && one.fault.target == *target)
     }
 
     /// Removes all faults: of links, certificates and answers.
     pub fn clear_everything(&self) {
-        {
-            let mut state = self.0.state.lock();
-            state.all = None;
-            state.nodes.clear();
-            // the sessions stay, without what waits for them
-            state.hostile.values_mut().for_each(VecDeque::clear);
-        }
-        self.set_certificate(Certificate::Genuine);
-        self.set_answers(Answers::Genuine);
+        // the sessions stay, without what waits for them
+        let mut state = self.0.state.lock();
+        state.hostile.values_mut().for_each(VecDeque::clear);
+        drop(state);
+        self.end(|_| true);
+    }
+
+    fn end(&self, is_meant: impl Fn(&ActiveFault) -> bool) -> bool {
+        let has_any = self.0.state.lock().end(is_meant);
         self.notify();
+        has_any
+    }
+
+    /// Ends faults at their time, until `stop`.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        let mut changes = self.changes();
+        loop {
+            changes.borrow_and_update();
+            let next = self.end_expired(now());
+            tokio::select! {
+                // cancel-safe: none of them holds data; the sender lives in the faults
+                () = stop.cancelled() => return,
+                _ = changes.changed() => {}
+                () = sleep_until_opt(next) => {}
+            }
+        }
+    }
+
+    /// Ends faults whose time is over, and returns when the next one ends.
+    fn end_expired(&self, now: Instant) -> Option<Instant> {
+        let has_any = self.0.state.lock().end(|one| one.is_over(now));
+        if has_any {
+            self.notify();
+        }
+        let state = self.0.state.lock();
+        state.faults.iter().filter_map(|one| one.effect.until).min()
     }
 
     /// Cuts the node's connections and refuses new ones.
@@ -265,9 +302,24 @@ impl Faults {
 
     /// Sets the certificate that the servers for nodes show; older connections are closed.
     pub fn set_certificate(&self, certificate: Certificate) {
-        self.0
-            .certificate
-            .send_if_modified(|now| std::mem::replace(now, certificate) != certificate);
+        self.set_of_servers(Conditions {
+            certificate: Some(certificate),
+            ..Conditions::default()
+        });
+    }
+
+    /// Replaces the faults of the servers for nodes which set the same condition.
+    fn set_of_servers(&self, conditions: Conditions) {
+        let field = conditions.of_servers();
+        let genuine = [
+            conditions.certificate == Some(Certificate::Genuine),
+            conditions.answers == Some(Answers::Genuine),
+        ];
+        self.end(|one| one.is_of_servers() && one.fault.conditions.of_servers() == field);
+        if !genuine.contains(&true) {
+            // one condition alone is always valid
+            let _ = self.add(&FaultTarget::All, conditions);
+        }
     }
 
     /// Returns the certificate that the servers for nodes show, as a watch.
@@ -277,7 +329,10 @@ impl Faults {
 
     /// Sets how the enrolment server responds; unfinished responses are aborted.
     pub fn set_answers(&self, answers: Answers) {
-        self.0.answers.send_replace(answers);
+        self.set_of_servers(Conditions {
+            answers: Some(answers),
+            ..Conditions::default()
+        });
     }
 
     /// Returns how the enrolment server answers, as a watch.
@@ -325,24 +380,34 @@ impl Faults {
             seed: self.0.seed,
             certificate: *self.0.certificate.borrow(),
             answers: *self.0.answers.borrow(),
-            all: state.all.as_ref().map(|set| set.given.clone()),
-            nodes: state
-                .nodes
-                .iter()
-                .map(|(node, set)| (node.clone(), set.given.clone()))
-                .collect(),
+            faults: state.faults.iter().map(|one| one.fault.clone()).collect(),
+            past: state.past.iter().cloned().collect(),
         }
     }
 
-    /// Returns the conditions of this node's link; `None` if it has no faults.
-    pub(crate) fn on(&self, node: &str) -> Option<ActiveConditions> {
-        let state = self.0.state.lock();
-        state
-            .nodes
-            .get(node)
-            .or(state.all.as_ref())
-            .filter(|set| !set.lowered.is_perfect())
-            .cloned()
+    /// Returns the faults of this node's link; `None` if it has none. Those of the node itself replace those of all nodes.
+    pub(crate) fn on(&self, node: &str) -> Option<LinkFaults> {
+        let (state, now) = (self.0.state.lock(), now());
+        let of = |is_meant: &dyn Fn(&FaultTarget) -> bool| -> Vec<_> {
+            let meant = state.faults.iter().filter(|one| {
+                is_meant(&one.fault.target) && !one.is_over(now) && !one.is_of_servers()
+            });
+            meant.map(|one| one.effect.clone()).collect()
+        };
+        let mut found = of(&|target| matches!(target, FaultTarget::Node(name) if name == node));
+        if found.is_empty() {
+            found = of(&|target| *target == FaultTarget::All);
+        }
+        let faults = LinkFaults(found);
+        faults.has_any().then_some(faults)
+    }
+
+    /// Returns how long each write of this node takes longer; a simulated node asks for it.
+    pub fn disk_delay(&self, node: &str) -> Duration {
+        let delay = self
+            .on(node)
+            .and_then(|faults| faults.conditions().disk_delay);
+        delay.unwrap_or_default().get()
     }
 
     /// Returns a watch that changes with the conditions of links.
@@ -350,7 +415,18 @@ impl Faults {
         self.0.changes.subscribe()
     }
 
+    /// Makes the state of faults known to all that wait for it.
     fn notify(&self) {
+        let (certificate, answers) = {
+            let state = self.0.state.lock();
+            let of_all = state.faults.iter().rev().map(|one| &one.fault.conditions);
+            let certificate = of_all.clone().find_map(|one| one.certificate);
+            let answers = of_all.clone().find_map(|one| one.answers);
+            (certificate.unwrap_or_default(), answers.unwrap_or_default())
+        };
+        let (shown, given) = (&self.0.certificate, &self.0.answers);
+        shown.send_if_modified(|now| std::mem::replace(now, certificate) != certificate);
+        given.send_if_modified(|now| std::mem::replace(now, answers) != answers);
         self.0
             .changes
             .send_modify(|count| *count = count.wrapping_add(1));
@@ -372,7 +448,7 @@ impl Faults {
     }
 
     /// Unregisters the session of this number.
-    fn end(&self, node: &str, number: u64) {
+    fn end_session(&self, node: &str, number: u64) {
         let mut state = self.0.state.lock();
         if state.session_numbers.get(node) == Some(&number) {
             state.hostile.remove(node);

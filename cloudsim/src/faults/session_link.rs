@@ -8,24 +8,9 @@ use std::{
 use wire::{Message, Up, Upstream};
 
 use super::{
-    ActiveConditions, Conditions, Faults, Injection, Link, link_queue::LinkQueue,
+    Arrival, Conditions, Direction, Faults, Injection, Link, LinkState, link_queue::LinkQueue,
     stale::StaleMessages,
 };
-
-/// The state of a link, and when it changes by its schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LinkState {
-    pub(crate) link: Link,
-    pub(crate) until: Option<Instant>,
-}
-
-impl LinkState {
-    /// Returns the state of a link with these conditions.
-    pub(crate) fn of(set: Option<&ActiveConditions>, now: Instant) -> Self {
-        let (link, until) = set.map_or((Link::Up, None), |set| set.lowered.link_at(set.since, now));
-        Self { link, until }
-    }
-}
 
 /// Returns the two directions of a new session of `node`: towards the cloud, and from it.
 pub(crate) fn session_link(faults: &Faults, node: &str) -> (Uplink, Downlink) {
@@ -74,16 +59,23 @@ impl Uplink {
             self.queue.offer(&Conditions::default(), size, message, now);
             return None;
         };
-        let refused =
-            set.lowered.refuse_acknowledgements == Some(true) && is_acknowledgement(&message);
-        if !refused && LinkState::of(Some(&set), now).link == Link::Up {
-            self.queue.offer(&set.lowered, size, message, now);
+        if LinkState::of(Some(&set), now).link != Link::Up {
+            return None;
+        }
+        let mut message = message;
+        let conditions = set.of_message(Direction::ToCloud, &message);
+        let refuses = conditions.refuse_acknowledgements == Some(true);
+        if !refuses || !is_acknowledgement(&message) {
+            if let Some(skew) = conditions.clock_skew {
+                skew.shift(&mut message);
+            }
+            self.queue.offer(&conditions, size, message, now);
         }
         None
     }
 
     /// Takes the next message that has arrived.
-    pub(crate) fn next_arrived(&mut self, now: Instant) -> Option<Message> {
+    pub(crate) fn next_arrived(&mut self, now: Instant) -> Option<Arrival> {
         self.queue.take(now)
     }
 
@@ -119,23 +111,25 @@ impl Downlink {
                 .offer(&Conditions::default(), size, message.clone(), now);
             return false;
         };
-        let refused =
-            set.lowered.refuse_answers == Some(true) && !message.header.parent_msg_id.is_empty();
-        if !refused && LinkState::of(Some(&set), now).link == Link::Up {
-            self.queue.offer(&set.lowered, size, message.clone(), now);
-            let older = set
-                .lowered
+        if LinkState::of(Some(&set), now).link != Link::Up {
+            return false;
+        }
+        let conditions = set.of_message(Direction::ToNode, message);
+        let refuses = conditions.refuse_answers == Some(true);
+        if !refuses || message.header.parent_msg_id.is_empty() {
+            self.queue.offer(&conditions, size, message.clone(), now);
+            let older = conditions
                 .stale
                 .and_then(|part| self.stale.after(message, part));
             if let Some(older) = older {
-                self.queue.offer(&set.lowered, size, older, now);
+                self.queue.offer(&conditions, size, older, now);
             }
         }
         false
     }
 
     /// Takes the next message that has arrived.
-    pub(crate) fn next_arrived(&mut self, now: Instant) -> Option<Message> {
+    pub(crate) fn next_arrived(&mut self, now: Instant) -> Option<Arrival> {
         if LinkState::of(self.faults.on(&self.node).as_ref(), now).link != Link::Up {
             self.queue.clear();
         }
@@ -155,7 +149,7 @@ impl Downlink {
 
 impl Drop for Downlink {
     fn drop(&mut self) {
-        self.faults.end(&self.node, self.number);
+        self.faults.end_session(&self.node, self.number);
     }
 }
 
@@ -212,7 +206,8 @@ mod tests {
             down.next_arrived(later),
             down.next_arrived(later),
         ];
-        let names = names.map(|message| message.unwrap().content["metadata"]["name"].clone());
+        let names =
+            names.map(|message| message.unwrap().message.content["metadata"]["name"].clone());
         assert_eq!(names, ["a", "b", "a", "b"]);
         assert!(up.offer(object("c"), 1, later).is_some() && down.passes(&object("c"), 1, later));
     }
@@ -233,6 +228,37 @@ mod tests {
         up.offer(Upstream::keepalive().into_message(0), 1, now);
         down.passes(&told, 1, now);
         assert!(up.next_arrived(now).is_some() && down.next_arrived(now).is_some());
+    }
+
+    #[test]
+    fn faults_act_together_and_only_on_the_selected_messages() {
+        let faults = Faults::new(1);
+        let (mut up, mut down) = session_link(&faults, "edge-1");
+        let now = Instant::now();
+        for fault in [
+            json!({"delay": "1s", "kinds": ["pod"]}),
+            json!({"duplicate": 1.0, "direction": "toNode"}),
+            json!({"clockSkew": "1h"}),
+        ] {
+            let conditions = serde_json::from_value(fault).unwrap();
+            faults.add(&FaultTarget::All, conditions).unwrap();
+        }
+        down.passes(&object("a"), 1, now);
+        let mut other = object("b");
+        other.route.resource = "default/configmap/b".into();
+        down.passes(&other, 1, now);
+        let mut arrived = |at: Instant| -> Vec<String> {
+            let all = std::iter::from_fn(|| down.next_arrived(at));
+            all.map(|one| one.message.content["metadata"]["name"].to_string())
+                .collect()
+        };
+        assert_eq!(arrived(now), ["\"b\"", "\"b\""]);
+        assert_eq!(arrived(now + Duration::from_secs(1)), ["\"a\"", "\"a\""]);
+        let keepalive = Upstream::keepalive().into_message(1000);
+        up.offer(keepalive, 1, now);
+        let shifted = up.next_arrived(now).unwrap().message;
+        assert_eq!(shifted.header.timestamp, 3_601_000);
+        assert!(up.next_arrived(now).is_none());
     }
 
     #[test]
@@ -262,7 +288,7 @@ mod tests {
         down.passes(&first, 1, now);
         down.passes(&second, 1, now);
         let seen: Vec<_> = std::iter::from_fn(|| down.next_arrived(now))
-            .map(|message| message.content)
+            .map(|arrival| arrival.message.content)
             .collect();
         assert_eq!(seen, [first.content.clone(), second.content, first.content]);
     }

@@ -12,7 +12,7 @@ fn delayed_conditions(millis: u64) -> Conditions {
 fn delay(faults: &Faults, node: &str) -> Option<u128> {
     faults
         .on(node)?
-        .lowered
+        .conditions()
         .delay
         .map(|delay| delay.get().as_millis())
 }
@@ -39,13 +39,9 @@ fn a_nodes_own_conditions_count_in_place_of_those_of_all() {
     faults.clear(&one);
     assert_eq!(delay(&faults, "edge-1"), Some(5));
     faults.clear_everything();
-    assert_eq!(
-        faults.active(),
-        ActiveFaults {
-            seed: 1,
-            ..ActiveFaults::default()
-        }
-    );
+    let active = faults.active();
+    assert_eq!((active.seed, active.faults), (1, Vec::new()));
+    assert_eq!(active.past.len(), 3);
 }
 
 #[test]
@@ -104,4 +100,42 @@ async fn a_hostile_message_needs_a_session_and_does_not_outlive_it() {
     );
     drop(newer);
     assert!(faults.0.state.lock().hostile.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_act_together_and_each_ends_at_its_time() {
+    let faults = Faults::new(1);
+    let target = FaultTarget::Node("edge-1".to_owned());
+    let read = |value| serde_json::from_value::<Conditions>(value).unwrap();
+    faults
+        .add(&target, read(serde_json::json!({"delay": "1s"})))
+        .unwrap();
+    let drop = serde_json::json!({"drop": 0.5, "for": "10s"});
+    let drop = faults.add(&target, read(drop)).unwrap();
+    let shorter = serde_json::json!({"delay": "2s", "for": "20s"});
+    faults.add(&target, read(shorter)).unwrap();
+    let expired = serde_json::json!({"certificate": "expired", "for": "5s"});
+    let refused = faults.add(&target, read(expired.clone()));
+    assert!(matches!(refused, Err(InvalidConditions::OneNode { .. })));
+    faults.add(&FaultTarget::All, read(expired)).unwrap();
+    let state = |faults: &Faults| {
+        let conditions = faults.on("edge-1").unwrap().conditions();
+        let delay = conditions.delay.unwrap().get().as_secs();
+        (delay, conditions.drop, *faults.certificate().borrow())
+    };
+    assert_eq!(state(&faults), (2, Some(0.5), Certificate::Expired));
+    for (seconds, expected) in [
+        (6, (2, Some(0.5), Certificate::Genuine)),
+        (5, (2, None, Certificate::Genuine)),
+        (10, (1, None, Certificate::Genuine)),
+    ] {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        faults.end_expired(now());
+        assert_eq!(state(&faults), expected);
+    }
+    let active = faults.active();
+    assert_eq!((active.faults.len(), active.past.len()), (1, 3));
+    assert!(active.past.iter().all(|one| one.until.is_some()));
+    assert!(!faults.remove(&target, drop) && faults.remove(&target, active.faults[0].id));
+    assert!(faults.on("edge-1").is_none());
 }

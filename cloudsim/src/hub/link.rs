@@ -16,7 +16,7 @@ use super::{
     transport::{Incoming, Outgoing},
 };
 use crate::{
-    faults::{self, Downlink, Faults, Link, Uplink, now, sleep_until_opt},
+    faults::{self, Downlink, Faults, Link, Uplink, hostile::RawMessage, now, sleep_until_opt},
     sessions::Traffic,
 };
 
@@ -107,7 +107,7 @@ impl Reader {
                 }
             }
             if let Some(message) = self.uplink.next_arrived(at) {
-                return Ok(Some(message));
+                return message.read().map(Some).map_err(EndReason::Malformed);
             }
             let wake = earlier(link_state.until, self.uplink.due());
             tokio::select! {
@@ -158,9 +158,15 @@ impl Writer {
             injection.finish();
         }
         while let Some(message) = self.downlink.next_arrived(now()) {
-            let encoded = self.outgoing.encode(&message);
-            self.traffic.count_sent(&message, encoded.size());
-            self.outgoing.send(encoded, self.limit).await?;
+            let encoded = self.outgoing.encode(&message.message);
+            self.traffic.count_sent(&message.message, encoded.size());
+            match message.corruption {
+                None => self.outgoing.send(encoded, self.limit).await?,
+                Some(place) => {
+                    let bytes = RawMessage::Bytes(encoded.into_corrupted(place));
+                    self.outgoing.send_raw(bytes, self.limit).await?;
+                }
+            }
         }
         Ok(self.downlink.due())
     }

@@ -25,7 +25,7 @@ use wire::{
 };
 
 use super::{end_reason::EndReason, upgrade::Socket};
-use crate::faults::hostile::RawMessage;
+use crate::faults::{corrupt, hostile::RawMessage};
 
 /// Bytes read from QUIC at a time.
 const READ_CHUNK: usize = 64 * 1024;
@@ -57,6 +57,22 @@ impl Encoded {
         match self {
             Self::Text(text) => text.len(),
             Self::Frame(bytes) => bytes.len(),
+        }
+    }
+
+    /// Returns the bytes with a flipped bit in the message.
+    pub(super) fn into_corrupted(self, place: u64) -> Vec<u8> {
+        match self {
+            Self::Text(text) => {
+                let mut bytes = text.as_bytes().to_vec();
+                corrupt(&mut bytes, place);
+                bytes
+            }
+            Self::Frame(mut bytes) => {
+                let head = frame::HEAD.min(bytes.len());
+                corrupt(&mut bytes[head..], place);
+                bytes
+            }
         }
     }
 }

@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client};
 use kubeapi::Identity;
 
-/// Reports whether the user is no deleted service account. Accounts of certificates cannot be deleted; if the API does not answer, the account
-/// counts as valid, because each request is authorized anyway.
+/// Reports whether the user is no deleted service account. Accounts of certificates cannot be deleted. If the API does not answer, the
+/// account counts as valid, because each request is authorized anyway.
 pub(crate) async fn is_valid(client: &Client, user: &Identity) -> bool {
     let Some((namespace, name)) = Identity::account_of(&user.user) else {
         return true;

@@ -134,7 +134,7 @@ pub(super) fn is_cut(node: &str, faults: &Faults) -> bool {
     let set = faults.on(node);
     // a half-open link is as good as cut: QUIC would find that out by itself
     let link = LinkState::of(set.as_ref(), now()).link;
-    link != Link::Up || set.is_some_and(|set| set.lowered.cut_relay == Some(true))
+    link != Link::Up || set.is_some_and(|set| set.conditions().cut_relay == Some(true))
 }
 
 async fn read_report(mut stream: RecvStream) -> Result<Report, Failure> {

@@ -20,7 +20,7 @@ pub(crate) use self::{
     traffic::Traffic,
 };
 pub use self::{
-    node_session::{Count, DuplicateAgent, NodeSession, Transport},
+    node_session::{Count, CountedSessions, DuplicateAgent, NodeSession, Transport},
     reenrolled::Reenrolled,
     table::Sessions,
 };

@@ -74,3 +74,12 @@ pub struct DuplicateAgent {
     /// When it was refused last.
     pub last: Timestamp,
 }
+
+/// The sessions at all replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedSessions {
+    /// The sessions by node; the newest if two replicas have one of a node.
+    pub sessions: Vec<NodeSession>,
+    /// Whether they are all: no replica runs, or one has just started and its nodes may not be back, if this is false.
+    pub is_complete: bool,
+}

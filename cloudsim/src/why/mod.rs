@@ -29,7 +29,7 @@ use serde_json::Value;
 
 pub use self::step::{Chain, Finding, Step, StepState};
 use self::{device::DeviceFacts, node::NodeFacts, pod::PodFacts};
-use crate::{CountedSessions, REJECTION_EVENTS};
+use crate::{controllers::REJECTION_EVENTS, sessions::CountedSessions};
 
 /// The namespace of the nodes' Leases.
 const LEASES: &str = "kube-node-lease";
@@ -125,7 +125,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     async fn pod_facts(&self, namespace: &str, name: &str) -> Result<PodFacts, WhyError> {
-        let pod: Pod = self.named("the pod", namespace, name).await?;
+        let pod: Pod = self.get_named("the pod", namespace, name).await?;
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
         let uid = pod.uid().unwrap_or_default();
         let events = Api::<Event>::namespaced(self.client.clone(), namespace);
@@ -147,7 +147,7 @@ impl Reader<'_> {
     }
 
     async fn device_facts(&self, namespace: &str, name: &str) -> Result<DeviceFacts, WhyError> {
-        let device: Device = self.named("the device", namespace, name).await?;
+        let device: Device = self.get_named("the device", namespace, name).await?;
         let model = match &device.spec.device_model_ref {
             Some(model) if !model.name.is_empty() => {
                 let models = Api::<DeviceModel>::namespaced(self.client.clone(), namespace);
@@ -225,7 +225,12 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// It does not exist; the error has the nearest name.
-    async fn named<K>(&self, what: &'static str, namespace: &str, name: &str) -> Result<K, WhyError>
+    async fn get_named<K>(
+        &self,
+        what: &'static str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<K, WhyError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone
@@ -260,12 +265,19 @@ fn age(since: Timestamp, now: Timestamp) -> String {
 
 /// Returns the fault of the cloud that keeps a node away. Only a cloud in standalone mode has faults.
 fn blocking_fault(active: &Value, node: &str) -> Option<String> {
-    let conditions = Some(&active["nodes"][node]).filter(|found| found.is_object());
-    let conditions = conditions.unwrap_or(&active["all"]).as_object()?;
-    ["link", "schedule"].into_iter().find_map(|name| {
-        let value = conditions.get(name).filter(|value| *value != "up")?;
-        let text = value.as_str().unwrap_or("periods without a link");
-        Some(format!("{name}: {text}"))
+    let faults = active["faults"].as_array()?;
+    let of = |target: &str| -> Vec<&Value> {
+        let meant = faults.iter().filter(|fault| fault["target"] == target);
+        meant.collect()
+    };
+    let own = of(node);
+    let faults = if own.is_empty() { of("all") } else { own };
+    faults.into_iter().rev().find_map(|fault| {
+        ["link", "schedule"].into_iter().find_map(|name| {
+            let value = fault.get(name).filter(|value| *value != "up")?;
+            let text = value.as_str().unwrap_or("periods without a link");
+            Some(format!("{name}: {text}"))
+        })
     })
 }
 

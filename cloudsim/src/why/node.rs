@@ -11,7 +11,7 @@ use super::{
     age,
     step::{Chain, Finding, missing},
 };
-use crate::{CountedSessions, sessions::NodeSession};
+use crate::sessions::{CountedSessions, NodeSession};
 
 /// The label of an edge node. Source: <https://kubeedge.io/docs/setup/prerequisites/>.
 const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";

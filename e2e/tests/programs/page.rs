@@ -58,6 +58,7 @@ fn page_shows_a_pod_from_the_cloud_to_its_node_and_back() -> anyhow::Result<()> 
         "kubectl": testkit::kubectl(),
         "kubeconfig": cloud.kubeconfig,
         "chromium": "/usr/bin/chromium",
+        "scenario": directory.path().join("scenario.yaml"),
     });
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("node/page.cjs");
     let mut command = Command::new("node");
@@ -85,7 +86,26 @@ fn page_shows_a_pod_from_the_cloud_to_its_node_and_back() -> anyhow::Result<()> 
     ensure!(visitor["buttons"] == 0, "{visitor}");
     let notice = visitor["notice"].as_str().unwrap_or_default();
     ensure!(notice.contains("messages"), "{visitor}");
+    // the saved scenario leads to the same end
+    let mut replay = Command::new(binary(CLOUDSIM)?);
+    let replayed = run(replay
+        .arg("run")
+        .arg(directory.path().join("scenario.yaml")))?;
+    replayed.success().with_context(|| {
+        fs::read_to_string(directory.path().join("scenario.yaml")).unwrap_or_default()
+    })?;
     let again = seen["again"]["text"].as_str().unwrap_or_default();
     ensure!(again.contains("cloudsim ui"), "{again}");
+    Ok(())
+}
+
+#[test]
+fn pure_modules_of_the_page_pass_their_tests() -> anyhow::Result<()> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new("node");
+    command
+        .arg(crates.join("node/modules.mjs"))
+        .arg(crates.with_file_name("ui").join("page"));
+    run(&mut command)?.success()?;
     Ok(())
 }

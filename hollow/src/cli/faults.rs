@@ -3,7 +3,8 @@
 use agent::cli::values;
 use clap::{Args, Subcommand};
 use cloudsim::faults::{
-    Answers, Certificate, Conditions, FaultTarget, Link, Period, Profile, Schedule, Shape,
+    Answers, Certificate, Conditions, Direction, FaultTarget, Link, Period, Profile, Schedule,
+    Shape, Skew,
 };
 
 const CERTIFICATE_NOTES: &str = "\
@@ -21,26 +22,32 @@ pub enum FaultsCommand {
         #[arg(short, long)]
         watch: bool,
     },
-    /// Degrade a node's link
+    /// Degrade a node's link, in addition to the faults that it has
     Set {
         /// The node, or `all` for every node that has no conditions of its own
         #[arg(value_name = "NODE|all")]
         whom: FaultTarget,
         /// Link conditions
         #[command(flatten)]
-        bad: Bad,
+        bad: Box<Bad>,
     },
     /// Close a node's connections and refuse new ones
     Cut {
         /// The node, or `all`
         #[arg(value_name = "NODE|all")]
         whom: FaultTarget,
+        /// Duration, for example 30s [default: until restored]
+        #[arg(long = "for", value_name = "TIME")]
+        lasting: Option<Period>,
     },
     /// Keep a node's connections open, but deliver nothing
     HalfOpen {
         /// The node, or `all`
         #[arg(value_name = "NODE|all")]
         whom: FaultTarget,
+        /// Duration, for example 30s [default: until restored]
+        #[arg(long = "for", value_name = "TIME")]
+        lasting: Option<Period>,
     },
     /// Restore a node's link, or everything
     Restore {
@@ -54,6 +61,9 @@ pub enum FaultsCommand {
         /// Certificate to present
         #[arg(value_name = "NAME")]
         certificate: Certificate,
+        /// Duration, for example 30s [default: until restored]
+        #[arg(long = "for", value_name = "TIME")]
+        lasting: Option<Period>,
     },
     /// Send faulty or genuine responses from the enrolment server
     #[command(alias = "answer")]
@@ -126,6 +136,24 @@ pub struct Bad {
     /// Close the node's connection to the relay and refuse new ones
     #[arg(long)]
     pub cut_relay: bool,
+    /// Fraction of messages with a flipped bit
+    #[arg(long, value_name = "FRACTION", value_parser = values::fraction)]
+    pub corrupt: Option<f64>,
+    /// Error of the node's clock, for example 5m, or -90s for a slow one
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub clock_skew: Option<Skew>,
+    /// Additional time of each write, for example 500ms; only of simulated nodes
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub disk_delay: Option<Period>,
+    /// Direction of the affected messages: toNode or toCloud [default: both]
+    #[arg(long, value_name = "NAME")]
+    pub direction: Option<Direction>,
+    /// Kind of the affected messages, for example pod; repeatable [default: all]
+    #[arg(long = "kind", value_name = "NAME")]
+    pub kinds: Vec<String>,
+    /// Duration of the fault, for example 30s [default: until restored]
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true)]
+    pub lasting: Option<Period>,
 }
 
 impl Bad {
@@ -149,6 +177,14 @@ impl Bad {
             refuse_acknowledgements: self.refuse_acknowledgements.then_some(true),
             refuse_answers: self.refuse_answers.then_some(true),
             cut_relay: self.cut_relay.then_some(true),
+            corrupt: self.corrupt,
+            clock_skew: self.clock_skew,
+            disk_delay: self.disk_delay,
+            direction: self.direction,
+            kinds: self.kinds.clone(),
+            lasting: self.lasting,
+            certificate: None,
+            answers: None,
         }
     }
 }
@@ -197,7 +233,8 @@ mod tests {
         assert!(matches!(
             read("cut all"),
             Some(FaultsCommand::Cut {
-                whom: FaultTarget::All
+                whom: FaultTarget::All,
+                lasting: None,
             })
         ));
         assert!(matches!(
@@ -215,6 +252,8 @@ mod tests {
             "set edge-1 --up 5s",
             "set edge-1 --profile Pigeon",
             "set edge-1 --delay -5s",
+            "set edge-1 --direction sideways",
+            "set edge-1 --clock-skew soon",
             "send edge-1 kind-words",
             "certificate gold",
             "answers yes",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use cloudsim::faults::{Conditions, FaultTarget, Link, Profile, Shape};
+use cloudsim::faults::{Conditions, FaultTarget, Link, Period, Profile, Shape};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt, api::ListParams};
@@ -20,7 +20,11 @@ use super::{
 };
 use crate::cli::{Access, Bad, FaultsCommand, ListArgs, ListFormat, Output};
 
-const COLUMNS: [Column; 2] = [Column::new("TARGET"), Column::new("FAULT")];
+const COLUMNS: [Column; 3] = [
+    Column::new("TARGET"),
+    Column::new("FAULT"),
+    Column::wide("ID"),
+];
 const PROFILE_COLUMNS: [Column; 2] = [Column::new("PROFILE"), Column::new("CONDITIONS")];
 const MESSAGE_COLUMNS: [Column; 2] = [Column::new("MESSAGE"), Column::new("CONTENT")];
 
@@ -60,13 +64,15 @@ pub(super) async fn run(
             check_known(&cloud, node).await?;
         }
         cloud
-            .ask::<Value>(Method::PUT, &format!("faults/{whom}"), &conditions)
+            .ask::<Value>(Method::POST, &format!("faults/{whom}"), &conditions)
             .await
     };
     let active = match command {
         FaultsCommand::Set { whom, bad } => set(&whom, parse_conditions(&bad)?).await?,
-        FaultsCommand::Cut { whom } => set(&whom, Conditions::link(Link::Cut)).await?,
-        FaultsCommand::HalfOpen { whom } => set(&whom, Conditions::link(Link::HalfOpen)).await?,
+        FaultsCommand::Cut { whom, lasting } => set(&whom, link(Link::Cut, lasting)).await?,
+        FaultsCommand::HalfOpen { whom, lasting } => {
+            set(&whom, link(Link::HalfOpen, lasting)).await?
+        }
         FaultsCommand::Restore { whom } => {
             if let Some(FaultTarget::Node(node)) = &whom {
                 restorable(&cloud, node).await?;
@@ -74,7 +80,18 @@ pub(super) async fn run(
             let path = whom.map_or_else(|| "faults".to_owned(), |whom| format!("faults/{whom}"));
             cloud.ask(Method::DELETE, &path, &()).await?
         }
-        FaultsCommand::Certificate { certificate } => {
+        FaultsCommand::Certificate {
+            certificate,
+            lasting: Some(lasting),
+        } => {
+            let conditions = Conditions {
+                certificate: Some(certificate),
+                lasting: Some(lasting),
+                ..Conditions::default()
+            };
+            set(&FaultTarget::All, conditions).await?
+        }
+        FaultsCommand::Certificate { certificate, .. } => {
             cloud
                 .ask(
                     Method::PUT,
@@ -97,6 +114,13 @@ pub(super) async fn run(
         }
     };
     show(&once, async || Ok(listing(active.clone()))).await
+}
+
+fn link(link: Link, lasting: Option<Period>) -> Conditions {
+    Conditions {
+        lasting,
+        ..Conditions::link(link)
+    }
 }
 
 /// Returns the format of the result of `send`, which is no list.
@@ -127,26 +151,27 @@ async fn list(access: &Access, list: &ListArgs) -> anyhow::Result<()> {
     .await
 }
 
-/// Returns a row for each target that differs from a perfect one.
+/// Returns a row for each fault.
 fn listing(active: Value) -> Listing {
-    let mut targets = Vec::new();
-    for (name, perfect) in [("certificate", "genuine"), ("answers", "genuine")] {
-        if active[name] != perfect {
-            targets.push((name.to_owned(), &active[name]));
+    let row = |fault: &Value| {
+        let target = fault["target"].as_str().unwrap_or_default();
+        let name = match target {
+            "all" => target.to_owned(),
+            node => format!("node/{node}"),
+        };
+        let mut conditions = fault.clone();
+        if let Some(fields) = conditions.as_object_mut() {
+            fields.retain(|name, _| !["id", "target", "since", "until"].contains(&name.as_str()));
         }
-    }
-    if !active["all"].is_null() {
-        targets.push(("all".to_owned(), &active["all"]));
-    }
-    let nodes = active["nodes"].as_object().into_iter().flatten();
-    targets.extend(nodes.map(|(node, conditions)| (format!("node/{node}"), conditions)));
-    let row = |(name, fault): (String, &Value)| Row {
-        id: name.clone(),
-        document: json!({"target": name, "fault": fault}),
-        cells: vec![name.clone(), words(fault)],
-        name,
+        Row {
+            id: target.to_owned(),
+            document: fault.clone(),
+            cells: vec![name.clone(), words(&conditions), fault["id"].to_string()],
+            name,
+        }
     };
-    let rows = targets.into_iter().map(row).collect();
+    let faults = active["faults"].as_array().into_iter().flatten();
+    let rows = faults.map(row).collect();
     let token = active["token"].as_str();
     Listing {
         tables: vec![Rows {
@@ -191,7 +216,8 @@ fn parse_conditions(bad: &Bad) -> anyhow::Result<Conditions> {
 /// Fails for a node that is unknown and has no conditions either, as one that was deleted may have.
 async fn restorable(cloud: &Remote, node: &str) -> anyhow::Result<()> {
     let active: Value = cloud.ask(Method::GET, "faults", &()).await?;
-    if active["nodes"].get(node).is_some() {
+    let mut faults = active["faults"].as_array().into_iter().flatten();
+    if faults.any(|fault| fault["target"] == node) {
         Ok(())
     } else {
         check_known(cloud, node).await
@@ -356,21 +382,22 @@ mod tests {
 
     #[test]
     fn list_has_a_row_for_each_target_with_a_fault() {
-        let active = json!({
-            "seed": 1, "certificate": "expired", "answers": "genuine", "all": {"delay": "10ms", "throttle": 65536},
-            "nodes": {"edge-1": {"link": "cut"}},
-        });
+        let active = json!({"faults": [
+            {"id": 1, "target": "all", "since": "x", "certificate": "expired"},
+            {"id": 2, "target": "all", "since": "x", "delay": "10ms", "throttle": 65536},
+            {"id": 3, "target": "edge-1", "since": "x", "link": "cut"},
+        ]});
         let rows = listing(active).tables.remove(0).rows;
         let lines: Vec<String> = rows.iter().map(|row| row.cells.join(" ")).collect();
         assert_eq!(
             lines,
             [
-                "certificate expired",
-                "all delay:10ms  throttle:64 KiB/s",
-                "node/edge-1 link:cut"
+                "all certificate:expired 1",
+                "all delay:10ms  throttle:64 KiB/s 2",
+                "node/edge-1 link:cut 3"
             ]
         );
-        let none = json!({"seed": 1, "certificate": "genuine", "answers": "genuine", "nodes": {}});
+        let none = json!({"seed": 1, "certificate": "genuine", "answers": "genuine", "faults": []});
         assert!(listing(none).tables[0].rows.is_empty());
     }
 
@@ -388,7 +415,7 @@ mod tests {
         let whom = |name: &str| FaultTarget::Node(name.to_owned());
         let set = |bad| FaultsCommand::Set {
             whom: whom("edge-1"),
-            bad,
+            bad: Box::new(bad),
         };
         let slow = Bad {
             delay: Some("10ms".parse().unwrap()),
@@ -405,10 +432,12 @@ mod tests {
             remote
                 .ask::<Value>(Method::GET, "faults", &())
                 .await
-                .unwrap()["nodes"]
+                .unwrap()["faults"]
                 .clone()
         };
-        assert_eq!(active().await, json!({"edge-1": {"delay": "10ms"}}));
+        let found = active().await;
+        assert_eq!(found.as_array().map(Vec::len), Some(1));
+        assert_eq!(found[0]["delay"], "10ms");
         let restore = |name: &str| FaultsCommand::Restore {
             whom: Some(whom(name)),
         };
@@ -416,6 +445,7 @@ mod tests {
             restore("nosuch"),
             FaultsCommand::Cut {
                 whom: whom("nosuch"),
+                lasting: None,
             },
         ] {
             let refused = order(command).await.unwrap_err().to_string();
@@ -423,6 +453,7 @@ mod tests {
         }
         let near = order(FaultsCommand::Cut {
             whom: whom("egde-1"),
+            lasting: None,
         });
         let near = near.await.unwrap_err().to_string();
         assert!(near.contains("did you mean edge-1?"), "{near}");
@@ -457,6 +488,6 @@ mod tests {
             .unwrap();
         order(restore("gone")).await.unwrap();
         order(restore("edge-1")).await.unwrap();
-        assert_eq!(active().await, json!({}));
+        assert_eq!(active().await, json!([]));
     }
 }

@@ -320,6 +320,7 @@ async fn start_nodes(
         key_file,
         edged: up.properties.settings(),
         capacity: up.properties.capacity(),
+        faults: Some(cloud.faults().clone()),
         ..fleet::Options::new(up.nodes, directory)
     };
     let ready = AtomicUsize::new(0);

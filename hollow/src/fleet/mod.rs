@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use agent::{app, config};
-use cloudsim::tasks::TaskPanicked;
+use cloudsim::{faults::Faults, tasks::TaskPanicked};
 use edged::{Capacity, Signals};
 use objectstore::StoreError;
 
@@ -22,6 +22,7 @@ mod node;
 mod open_files;
 mod ready;
 mod rejoin;
+mod slow_store;
 
 /// The options of a fleet.
 #[derive(Clone, Debug)]
@@ -50,6 +51,8 @@ pub struct Options {
     pub meta_server: Option<SocketAddr>,
     /// Settings that override those of `modules.eventBus` of a hollow node, which has no MQTT by default; null for none.
     pub event_bus: serde_json::Value,
+    /// The faults of a cloud in the same process, which may slow down the disks of the nodes.
+    pub faults: Option<Faults>,
 }
 
 impl Options {
@@ -68,6 +71,7 @@ impl Options {
             signals: None,
             meta_server: None,
             event_bus: serde_json::Value::Null,
+            faults: None,
         }
     }
 

@@ -15,6 +15,7 @@ use agent::{
     eventbus::Bus,
     metamanager::BoundAddress,
 };
+use cloudsim::faults::Faults;
 use componentbase::Link;
 use edged::Signals;
 use objectstore::{SqliteOptions, SqliteStore, Store};
@@ -26,7 +27,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{Instrument, error, error_span};
 
-use super::{Endpoints, Error, Options, identity};
+use super::{Endpoints, Error, Options, identity, slow_store::SlowStore};
 use crate::runtime::{self, SimRuntime};
 
 /// How long an agent may take to stop: one that hangs in its last call must not keep the program.
@@ -47,6 +48,7 @@ pub struct HollowNode {
     directory: PathBuf,
     config: Config,
     signals: Option<Arc<dyn Signals>>,
+    faults: Option<Faults>,
     agent: Option<Agent>,
 }
 
@@ -100,6 +102,7 @@ impl HollowNode {
             directory,
             config,
             signals,
+            faults: options.faults.clone(),
             agent: None,
         })
     }
@@ -151,6 +154,14 @@ impl HollowNode {
         own: Option<Weak<SqliteStore>>,
     ) -> Result<(), Error> {
         let shutdown = CancellationToken::new();
+        let store = match self.faults.clone() {
+            None => store,
+            Some(faults) => Arc::new(SlowStore {
+                store,
+                faults,
+                node: self.name.clone(),
+            }),
+        };
         let copies: Option<Arc<dyn Store>> = match self.config.meta_manager.meta_server {
             Some(_) => {
                 let file = self.directory.join("metaserver.db");

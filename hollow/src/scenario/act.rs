@@ -132,7 +132,8 @@ impl Stage {
         };
         self.cloud
             .faults()
-            .set(&whom, conditions)
+            .add(&whom, conditions)
+            .map(drop)
             .map_err(|error| error.to_string())
     }
 

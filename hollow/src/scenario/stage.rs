@@ -78,6 +78,7 @@ impl Stage {
         let like = fleet::Options {
             lease,
             qps: 0,
+            faults: Some(cloud.faults().clone()),
             ..fleet::Options::new(0, directory)
         };
         let base = file.parent().map(Path::to_owned).unwrap_or_default();

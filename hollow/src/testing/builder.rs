@@ -134,6 +134,7 @@ impl Builder {
             change(&mut fleet);
         }
         let cloud = Cloud::start(options).await?;
+        fleet.faults = Some(cloud.faults().clone());
         let fleet = Fleet::start(cloud.addresses(), cloud.token(), &fleet).await?;
         let started = TestCloud {
             fleet,

@@ -32,7 +32,7 @@ pub use self::{
     leader::LEASE,
     observer::Observer,
     rights::{RULES, RequiredRules, Right, RightsError},
-    sessions::{CountedSessions, of_all_replicas},
+    sessions::of_all_replicas,
 };
 use super::metrics::Metrics;
 use crate::{

@@ -20,7 +20,7 @@ use super::leader::LEASE_DURATION;
 use crate::{
     peers::{ConnectionRecord, PeerNodes, Reached},
     pki::{Change, Precondition, RecordEntry, Records, RecordsError},
-    sessions::{NodeSession, RemoteSession, Sessions},
+    sessions::{CountedSessions, NodeSession, RemoteSession, Sessions},
 };
 
 /// The kind of the records.
@@ -195,15 +195,6 @@ fn remote(alive: BTreeMap<String, SessionsRecord>, own: &str) -> Vec<RemoteSessi
         }));
     }
     all
-}
-
-/// The sessions at all replicas.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CountedSessions {
-    /// The sessions by node; the newest if two replicas have one of a node.
-    pub sessions: Vec<NodeSession>,
-    /// Whether they are all: no replica runs, or one has just started and its nodes may not be back, if this is false.
-    pub is_complete: bool,
 }
 
 /// Returns the sessions of all running replicas.

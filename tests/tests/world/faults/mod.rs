@@ -3,6 +3,7 @@
 mod admin;
 mod answers;
 mod certificates;
+mod effects;
 mod hostile;
 mod links;
 mod messages;

@@ -1,0 +1,74 @@
+//! A node's store on a disk that is slow on purpose: the cloud in the same process has a fault for it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cloudsim::faults::Faults;
+use objectstore::{
+    Damaged, Key, Listing, Object, Page, Resource, Scope, Store, StoreError, Watch, Write,
+};
+use serde_json::Value;
+use tokio::time::sleep;
+
+/// A store whose writes take longer while the node has a fault of its disk.
+#[derive(Debug)]
+pub(super) struct SlowStore {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) faults: Faults,
+    pub(super) node: String,
+}
+
+#[async_trait]
+impl Store for SlowStore {
+    async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
+        let delay = self.faults.disk_delay(&self.node);
+        if !delay.is_zero() {
+            sleep(delay).await;
+        }
+        self.store.commit(writes).await
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError> {
+        self.store.get(key).await
+    }
+
+    async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
+        self.store.list(scope, page).await
+    }
+
+    async fn damaged_value(&self, key: &Key) -> Result<Option<Value>, StoreError> {
+        self.store.damaged_value(key).await
+    }
+
+    async fn damaged_uid(&self, key: &Key) -> Result<Option<String>, StoreError> {
+        self.store.damaged_uid(key).await
+    }
+
+    fn damaged_objects(&self) -> Damaged {
+        self.store.damaged_objects()
+    }
+
+    async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
+        self.store.sizes().await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        self.store.check().await
+    }
+
+    fn is_full(&self) -> bool {
+        self.store.is_full()
+    }
+
+    async fn closed(&self) {
+        self.store.closed().await;
+    }
+
+    fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError> {
+        self.store.watch(scope, after)
+    }
+
+    fn revision(&self) -> u64 {
+        self.store.revision()
+    }
+}

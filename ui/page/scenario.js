@@ -1,0 +1,94 @@
+// What has happened in this cloud as a scenario for `cloudsim run`: objects, faults and values that were set, in their order, and the state
+// that they led to. Pure.
+import { conditionsOf } from "./spans.js";
+
+const MAX_PAUSE = 30000;
+// Fields that the API has set.
+const OF_API = ["uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink", "ownerReferences", "finalizers"];
+const TOKEN = "kube-api-access-";
+
+const without = (object, names) => Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)));
+
+// What `kubectl apply` has noted of the file that it applied.
+const APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
+
+// Returns the object as its author wrote it, as far as that is known. A pod keeps its node.
+function manifest(kind, apiVersion, { metadata, spec }) {
+  const note = metadata.annotations?.[APPLIED];
+  if (note) {
+    const applied = JSON.parse(note);
+    return { ...applied, ...(spec.nodeName && { spec: { ...applied.spec, nodeName: spec.nodeName } }) };
+  }
+  const isOwn = ({ name }) => !name.startsWith(TOKEN);
+  const plain = (container) => ({ ...container, volumeMounts: (container.volumeMounts || []).filter(isOwn) });
+  const ofPod = kind === "Pod" && {
+    volumes: (spec.volumes || []).filter(isOwn),
+    containers: spec.containers.map(plain),
+    initContainers: (spec.initContainers || []).map(plain),
+  };
+  return { apiVersion, kind, metadata: without(metadata, OF_API), spec: { ...spec, ...ofPod } };
+}
+
+const DEVICES = "devices.kubeedge.io/v1beta1";
+const milliseconds = (count) => `${Math.max(1, Math.round(count))}ms`;
+
+function stepOf(fault, now) {
+  const begin = Date.parse(fault.since);
+  const end = fault.until && Date.parse(fault.until);
+  const conditions = { ...conditionsOf(fault), ...(end && end <= now && { for: milliseconds(end - begin) }) };
+  return { time: begin, step: { faults: { node: fault.target, conditions } } };
+}
+
+// Returns the scenario as a document.
+export function scenarioOf({ nodes, pods, devices, models, deleted, sessions, faults }, now) {
+  const applied = (kind, apiVersion) => (object) => ({
+    time: Date.parse(object.metadata.creationTimestamp),
+    step: { apply: manifest(kind, apiVersion, object) },
+  });
+  const target = ({ metadata }) => ({ kind: "Pod", namespace: metadata.namespace, name: metadata.name });
+  const gone = [...deleted.values()].filter(({ object }) => !pods.has(`${object.metadata.namespace}/${object.metadata.name}`));
+  const events = [
+    ...[...models.values()].map(applied("DeviceModel", DEVICES)),
+    ...[...devices.values()].map(applied("Device", DEVICES)),
+    ...[...pods.values()].map(applied("Pod", "v1")),
+    ...gone.map(({ object }) => applied("Pod", "v1")(object)),
+    ...gone.map(({ object, time }) => ({ time, step: { delete: target(object) } })),
+    ...[...(faults?.past || []), ...(faults?.faults || [])].map((fault) => stepOf(fault, now)),
+  ].sort((a, b) => a.time - b.time);
+  const steps = [];
+  events.forEach(({ time, step }, number) => {
+    const pause = number ? Math.min(time - events[number - 1].time, MAX_PAUSE) : 0;
+    if (pause > 0) steps.push({ pause: milliseconds(pause) });
+    steps.push(step);
+  });
+  // what is over must be over in the replay as well
+  const last = Math.max(0, ...events.map(({ time }) => time), ...(faults?.past || []).map((fault) => Date.parse(fault.until)));
+  if (events.length && last > events.at(-1).time) steps.push({ pause: milliseconds(Math.min(last - events.at(-1).time, MAX_PAUSE)) });
+  for (const name of nodes.keys()) steps.push({ expect: { node: name, connected: sessions.has(name), within: "60s" } });
+  for (const pod of pods.values()) steps.push({ expect: { object: target(pod), has: { "status.phase": pod.status?.phase || null }, within: "60s" } });
+  for (const { object } of gone) steps.push({ expect: { object: target(object), gone: true, within: "60s" } });
+  return {
+    name: "saved from the live page",
+    ...(faults && { seed: faults.seed }),
+    nodes: [...nodes.keys()].map((name) => ({ name })),
+    steps,
+  };
+}
+
+const PLAIN = /^[a-z][A-Za-z]{2,}$/;
+const WORDS = ["true", "false", "null", "yes", "off"];
+const keyText = (key) => (PLAIN.test(key) && !WORDS.includes(key) ? key : JSON.stringify(key));
+
+// Writes a document as YAML. Texts are quoted as in JSON, which YAML contains.
+export function toYaml(value, indent = "") {
+  const isList = Array.isArray(value);
+  const entries = value !== null && typeof value === "object" ? Object.entries(value) : [];
+  if (!entries.length) return JSON.stringify(value);
+  const lines = entries.map(([key, inner]) => {
+    const text = toYaml(inner, `${indent}  `);
+    const isBlock = text.includes("\n") || text.startsWith(" ");
+    if (isList) return `${indent}- ${text.trimStart()}`;
+    return isBlock ? `${indent}${keyText(key)}:\n${text}` : `${indent}${keyText(key)}: ${text}`;
+  });
+  return lines.join("\n");
+}
