@@ -5,9 +5,9 @@
 //! router's messages, and [`headers`] the HTTP headers that are forwarded in them. [`json`] is the WebSocket codec, `frame` the QUIC codec,
 //! and `compression` our extension of the WebSocket codec. [`lane`] decides which messages are acknowledged. [`names`] decides which names
 //! may become parts of URLs and files. [`topic`] and [`twin`] are the device messages over MQTT and to the cloud. [`enroll`] is how a node
-//! gets its certificate. `tunnel` has the frames over which the cloud reaches logs and commands, with `websocket` below them. Strings are
-//! converted to enums in this crate, so that the programs can match exhaustively. [`pod_cause`] and [`nearest`] help people with texts of
-//! nodes and with mistyped names.
+//! gets its certificate. [`node_job`] has the actions of node jobs, and what nodes report of them. `tunnel` has the frames over which the
+//! cloud reaches logs and commands, with `websocket` below them. Strings are converted to enums in this crate, so that the programs can
+//! match exhaustively. [`pod_cause`] and [`nearest`] help people with texts of nodes and with mistyped names.
 
 mod answer;
 pub mod application;
@@ -34,6 +34,7 @@ pub mod lane;
 pub mod metadata;
 pub mod names;
 mod nearest;
+pub mod node_job;
 mod path;
 mod pod_causes;
 pub mod relay;
@@ -48,6 +49,7 @@ mod up;
 pub mod version;
 #[cfg(feature = "tunnel")]
 pub mod volumes;
+#[cfg(feature = "tunnel")]
 pub mod websocket;
 
 pub use answer::{Answer, Change, ObjectResp};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Content, MessageKind, Resource, Shape};
-use crate::{Header, application, bus, twin};
+use crate::{Header, application, bus, node_job, twin};
 
 /// Where the schemas are that others refer to.
 const DEFINITIONS: &str = "#/components/schemas/";
@@ -51,22 +51,6 @@ struct EventPatch {
     event: Map<String, Value>,
     /// A strategic merge patch, as text.
     patch_data: String,
-}
-
-/// The outcome of an action of a node job.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct ActionStatus {
-    /// The action.
-    action: String,
-    /// Whether it succeeded.
-    succ: bool,
-    /// When it ended, RFC 3339; empty for an update of the configuration.
-    finish_time: String,
-    /// Why it failed.
-    reason: String,
-    /// For an upgrade `FROM,TO`; for images JSON text with a list of `{image, status, reason}`.
-    extend: String,
 }
 
 /// A task before node jobs.
@@ -157,7 +141,7 @@ impl Shape {
             Self::Application => ("Application", Some(of::<application::Application>)),
             Self::Watches => ("Watches", Some(of::<application::Watches>)),
             Self::JobSpec => ("spec of the job", None),
-            Self::ActionStatus => ("ActionStatus", Some(of::<ActionStatus>)),
+            Self::ActionStatus => ("ActionStatus", Some(of::<node_job::ActionStatus>)),
             Self::Task => ("Task", Some(of::<Task>)),
             Self::TaskStatus => ("TaskStatus", Some(of::<TaskStatus>)),
             Self::CsiRequest => ("CSI request", None),
