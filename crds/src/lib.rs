@@ -14,6 +14,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
+use self::operations::with_defaults;
+
 pub mod apps;
 pub mod devices;
 pub mod operations;
@@ -38,9 +40,18 @@ pub fn all() -> Vec<CustomResourceDefinition> {
             devices::v1alpha2::VERSION,
             [("twins", list_of(open()))],
         ),
-        operations::ConfigUpdateJob::crd(),
-        deprecate(also(operations::ImagePrePullJob::crd(), "v1alpha1")),
-        deprecate(also(operations::NodeUpgradeJob::crd(), "v1alpha1")),
+        with_defaults(operations::ConfigUpdateJob::crd(), &["spec"]),
+        deprecate(also(
+            with_defaults(
+                operations::ImagePrePullJob::crd(),
+                &["spec", "imagePrePullTemplate"],
+            ),
+            "v1alpha1",
+        )),
+        deprecate(also(
+            with_defaults(operations::NodeUpgradeJob::crd(), &["spec"]),
+            "v1alpha1",
+        )),
         policy::ServiceAccountAccess::crd(),
         reliablesyncs::ClusterObjectSync::crd(),
         reliablesyncs::ObjectSync::crd(),

@@ -127,7 +127,8 @@ mod tests {
     ];
 
     /// Parts of the paths of fields that KubeEdge's definitions require as ours do, since both copy Kubernetes' types.
-    const COPIED: [&str; 7] = [
+    const COPIED: [&str; 8] = [
+        "status.conditions[]",
         "Overriders[]",
         "labelSelector.",
         "Binding.",

@@ -1,7 +1,12 @@
-//! `operations.kubeedge.io/v1alpha2`: jobs that the cloud gives to nodes.
+//! `operations.kubeedge.io/v1alpha2`: jobs that the cloud gives to nodes. [`Terms`] is what the three kinds have in
+//! common.
 //!
 //! Source: `build/crds/operations` of KubeEdge. Fields of `v1alpha1` that its schema still allows are kept; the definitions serve
 //! `v1alpha1`, too, with any fields.
+
+mod defaults;
+mod status;
+mod terms;
 
 use std::collections::BTreeMap;
 
@@ -9,7 +14,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+
+pub(crate) use self::defaults::with_defaults;
+pub use self::{
+    status::{ActionStatus, ImageStatus, JobStatus, NodeStatus},
+    terms::{NodeJob, Terms},
+};
 
 /// Nodes to upgrade, and the version.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -20,10 +30,11 @@ use serde_json::{Map, Value};
     plural = "nodeupgradejobs",
     derive = "Default",
     derive = "PartialEq",
-    status = "NodeUpgradeJobStatus",
+    status = "JobStatus",
     doc = "Upgrades the agent on nodes.",
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -41,10 +52,10 @@ pub struct NodeUpgradeJobSpec {
     /// Source of the image's digest, which is verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_digest_gatter: Option<ImageDigestGatter>,
-    /// Nodes, by name. Overrides labelSelector.
+    /// Nodes, by name. Excludes labelSelector.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_names: Vec<String>,
-    /// Nodes, by label.
+    /// Nodes, by label. Excludes nodeNames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
     /// Number of nodes that run the job at the same time. Default: 1.
@@ -53,7 +64,7 @@ pub struct NodeUpgradeJobSpec {
     /// Timeout of one node, in seconds. Default: 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// Fraction of nodes that may fail before the job stops, 0 to 1. Default: 0.1.
+    /// Fraction of nodes that may fail, 0 to 1; the job fails if more do. Default: 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_tolerate: Option<String>,
     /// Resources to check before the upgrade: `cpu`, `mem`, `disk`.
@@ -92,85 +103,6 @@ pub struct RegistryApi {
     pub token: String,
 }
 
-/// Progress of the job.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeUpgradeJobStatus {
-    /// Phase of the job: `Init`, `InProgress`, `Completed` or `Failure`.
-    pub phase: String,
-    /// Reason of the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Progress on each node.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub node_status: Vec<NodeUpgradeStatus>,
-    /// Version after the upgrade.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub current_version: Option<String>,
-    /// Version before the upgrade.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub historic_version: Option<String>,
-    /// Latest event. Only written by KubeEdge before 1.20.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub event: Option<String>,
-    /// Outcome of the latest event. Only written by KubeEdge before 1.20.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action: Option<String>,
-    /// State of the job. Only written by KubeEdge before 1.20.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
-    /// Time of the latest change of the state, RFC 3339.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time: Option<String>,
-}
-
-/// Progress of an upgrade on a node.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeUpgradeStatus {
-    /// Name of the node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_name: Option<String>,
-    /// Phase of the job on the node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<String>,
-    /// Reason of the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Steps of the job on the node.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub action_flow: Vec<ActionStatus>,
-    /// Version after the upgrade.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub current_version: Option<String>,
-    /// Version before the upgrade.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub historic_version: Option<String>,
-    /// Latest event. Only written by KubeEdge before 1.20.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub event: Option<String>,
-    /// State of the job on the node. Only written by KubeEdge before 1.20.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
-}
-
-/// A step of a job on a node.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct ActionStatus {
-    /// Name of the step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action: Option<String>,
-    /// Outcome of the step: `True`, `False` or `Unknown`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<String>,
-    /// Reason of the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Time at which the step ended, RFC 3339.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time: Option<String>,
-}
-
 /// Images to pull, and the nodes.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
@@ -180,9 +112,10 @@ pub struct ActionStatus {
     plural = "imageprepulljobs",
     derive = "Default",
     derive = "PartialEq",
-    status = "ImagePrePullJobStatus",
+    status = "JobStatus",
     doc = "Pulls images on nodes before they are needed.",
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -209,10 +142,10 @@ pub struct ImagePrePullTemplate {
     /// Number of retries for each image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_times: Option<i32>,
-    /// Nodes, by name. Overrides labelSelector.
+    /// Nodes, by name. Excludes labelSelector.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_names: Vec<String>,
-    /// Nodes, by label.
+    /// Nodes, by label. Excludes nodeNames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
     /// Number of nodes that run the job at the same time. Default: 1.
@@ -221,77 +154,12 @@ pub struct ImagePrePullTemplate {
     /// Timeout of one node, in seconds. Default: 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// Fraction of nodes that may fail before the job stops, 0 to 1. Default: 0.1.
+    /// Fraction of nodes that may fail, 0 to 1; the job fails if more do. Default: 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_tolerate: Option<String>,
-    /// Resources to check before the pull: `disk`.
+    /// Resources to check before the pull: `cpu`, `mem`, `disk`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check_items: Vec<String>,
-}
-
-/// Progress of the job.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ImagePrePullJobStatus {
-    /// Phase of the job: `Init`, `InProgress`, `Completed` or `Failure`.
-    pub phase: String,
-    /// Reason of the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Progress on each node.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub node_status: Vec<ImagePrePullNodeStatus>,
-    /// Latest event. Only written by KubeEdge before 1.20.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub event: Option<String>,
-    /// Outcome of the latest event. Only written by KubeEdge before 1.20.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action: Option<String>,
-    /// State of the job. Only written by KubeEdge before 1.20.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
-    /// Time of the latest change of the state, RFC 3339.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time: Option<String>,
-    /// Progress on each node, in the format of `v1alpha1`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "crate::schema::open_list")]
-    pub status: Vec<Map<String, Value>>,
-}
-
-/// Progress of a pull on a node.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ImagePrePullNodeStatus {
-    /// Name of the node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_name: Option<String>,
-    /// Phase of the job on the node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<String>,
-    /// Reason of the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Steps of the job on the node.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub action_flow: Vec<ActionStatus>,
-    /// State of each image.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub image_status: Vec<ImageStatus>,
-}
-
-/// State of an image on a node.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct ImageStatus {
-    /// Name of the image.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    /// Whether the image was pulled: `True` or `False`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<String>,
-    /// Reason of the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
 }
 
 /// Settings to change, and the nodes.
@@ -303,9 +171,10 @@ pub struct ImageStatus {
     plural = "configupdatejobs",
     derive = "Default",
     derive = "PartialEq",
-    status = "ConfigUpdateJobStatus",
+    status = "JobStatus",
     doc = "Changes the configuration of nodes.",
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
     printcolumn(
         name = "Age",
         type_ = "date",
@@ -316,10 +185,10 @@ pub struct ImageStatus {
 pub struct ConfigUpdateJobSpec {
     /// New values, by path in edgecore.yaml, for example `modules.edgeHub.heartbeat`.
     pub update_fields: BTreeMap<String, String>,
-    /// Nodes, by name. Overrides labelSelector.
+    /// Nodes, by name. Excludes labelSelector.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_names: Vec<String>,
-    /// Nodes, by label.
+    /// Nodes, by label. Excludes nodeNames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
     /// Number of nodes that run the job at the same time. Default: 1.
@@ -328,39 +197,7 @@ pub struct ConfigUpdateJobSpec {
     /// Timeout of one node, in seconds. Default: 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// Fraction of nodes that may fail before the job stops, 0 to 1. Default: 0.1.
+    /// Fraction of nodes that may fail, 0 to 1; the job fails if more do. Default: 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_tolerate: Option<String>,
-}
-
-/// Progress of the job.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigUpdateJobStatus {
-    /// Phase of the job: `Init`, `InProgress`, `Completed` or `Failure`.
-    pub phase: String,
-    /// Reason of the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Progress on each node.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub node_status: Vec<ConfigUpdateNodeStatus>,
-}
-
-/// Progress of a change on a node.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigUpdateNodeStatus {
-    /// Name of the node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_name: Option<String>,
-    /// Phase of the job on the node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<String>,
-    /// Reason of the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Steps of the job on the node.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub action_flow: Vec<ActionStatus>,
 }
