@@ -39,6 +39,7 @@ mod eviction;
 mod fields;
 mod gc;
 mod housekeeping;
+mod image_puller;
 mod log_links;
 mod metrics;
 mod names;
@@ -90,11 +91,14 @@ pub use self::{
     gc::all_pods::{
         EndProgress, FoundPods, RemovedPods, end_pods, find_pods, pods_on_disk, remove_pod_files,
     },
+    image_puller::ImagePuller,
     node::AddressSource,
     pod_network::{
         CONNECTED, Connection, PodNetwork, REFUSED, RuntimeNetwork, pod_socket, read_line,
     },
-    pressure::{Observation, Reading, Shortage, Signals, disk as disk_space, low_signals},
+    pressure::{
+        Observation, Reading, Shortage, Signals, disk as disk_space, low_signals, machine_signals,
+    },
     runtime::CallError,
     runtime_info::{
         CniDirectories, RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME, runtime_info,

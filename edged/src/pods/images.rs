@@ -1,6 +1,6 @@
 //! Provides the images of containers: present ones are used, others are pulled in the background.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -174,7 +174,7 @@ impl ImagePuller {
             let record = |event_type, reason, text| puller.events.container(&pod, &name, event_type, reason, text);
             record(EventType::Normal, reason::PULLING, format!("Pulling image {image:?}"));
             let since = std::time::Instant::now();
-            let pulled = puller.pull_with_any(&image, auths, &sandbox).await;
+            let pulled = puller.runtime.pull_with_any(&image, auths, Some(&sandbox)).await;
             let took = format!("{}ms", since.elapsed().as_millis());
             match &pulled {
                 Ok(()) => {
@@ -204,28 +204,6 @@ impl ImagePuller {
             }
         });
         let _ = tokio::time::timeout(PULL_WAIT, quick).await;
-    }
-
-    /// Pulls with each of the credentials until one succeeds, or without if there are none. Returns all errors otherwise.
-    async fn pull_with_any(
-        &self,
-        image: &str,
-        auths: Vec<cri::AuthConfig>,
-        sandbox: &cri::PodSandboxConfig,
-    ) -> Result<(), String> {
-        let auths = if auths.is_empty() {
-            vec![None]
-        } else {
-            auths.into_iter().map(Some).collect()
-        };
-        let mut failures = BTreeSet::new();
-        for auth in auths {
-            match self.runtime.pull(image, auth, Some(sandbox.clone())).await {
-                Ok(()) => return Ok(()),
-                Err(error) => failures.insert(error.message().to_owned()),
-            };
-        }
-        Err(failures.into_iter().collect::<Vec<_>>().join(", "))
     }
 }
 

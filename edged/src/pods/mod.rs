@@ -32,7 +32,7 @@ pub(super) mod lost_containers;
 mod observe;
 mod progress;
 mod record_event;
-mod registry;
+pub(crate) mod registry;
 mod report;
 pub(super) mod retry;
 mod sandbox;

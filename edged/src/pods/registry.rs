@@ -1,13 +1,13 @@
 //! Credentials of image registries, from the pod's image pull Secrets. Pure.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize;
 use wire::cri;
 
-use crate::references::{self, Objects, Reference};
+use crate::references::{self, Objects};
 
 /// `~/.docker/config.json`, as in Secrets of type `kubernetes.io/dockerconfigjson`.
 #[derive(Deserialize)]
@@ -30,11 +30,23 @@ struct AuthEntry {
 ///
 /// Source: <https://kubernetes.io/docs/concepts/containers/images/#config-json>.
 pub(super) fn credentials(secrets: &Objects, pod: &Pod, image: &str) -> Vec<cri::AuthConfig> {
+    let all = references::of_image_pulls(pod);
+    let data = all
+        .iter()
+        .filter_map(|reference| secrets.data(reference, true).ok().flatten())
+        .map(Arc::as_ref);
+    credentials_of(data, image)
+}
+
+/// Returns all credentials for the image's registry in the data of Secrets, as [`credentials`].
+pub(crate) fn credentials_of<'a>(
+    secrets: impl IntoIterator<Item = &'a BTreeMap<String, Vec<u8>>>,
+    image: &str,
+) -> Vec<cri::AuthConfig> {
     let image = qualified_name(image);
-    let all = references::of_image_pulls(pod)
+    let mut matching: Vec<_> = secrets
         .into_iter()
-        .flat_map(|reference| auths(secrets, &reference));
-    let mut matching: Vec<_> = all
+        .flat_map(auths)
         .map(|(server, entry)| (server_pattern(&server), entry))
         .filter(|(pattern, _)| matches(pattern, &image))
         .collect();
@@ -45,11 +57,8 @@ pub(super) fn credentials(secrets: &Objects, pod: &Pod, image: &str) -> Vec<cri:
         .collect()
 }
 
-/// Returns a Secret's credentials by server; none if it is missing or cannot be parsed.
-fn auths(secrets: &Objects, reference: &Reference) -> BTreeMap<String, AuthEntry> {
-    let Ok(Some(data)) = secrets.data(reference, true) else {
-        return BTreeMap::new();
-    };
+/// Returns a Secret's credentials by server; none if they cannot be parsed.
+fn auths(data: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, AuthEntry> {
     let read = match (data.get(".dockerconfigjson"), data.get(".dockercfg")) {
         (Some(json), _) => serde_json::from_slice::<DockerConfig>(json).map(|config| config.auths),
         (None, Some(json)) => serde_json::from_slice(json),

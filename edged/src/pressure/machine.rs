@@ -4,11 +4,13 @@ use std::{
     collections::BTreeMap,
     fmt, fs,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use futures::future::{self, BoxFuture, FutureExt};
 use parking_lot::Mutex;
+use tonic::transport::Channel;
 
 use super::signals::{Observation, Reading};
 use crate::{cgroups::CGROUP_ROOT, runtime::Runtime, settings::Signal};
@@ -67,6 +69,11 @@ impl Signals for MachineSignals {
             read.await.unwrap_or_default()
         })
     }
+}
+
+/// Returns the signals of this machine. `root` is a path on the disk of pods; the runtime reports where images are.
+pub fn machine_signals(runtime: Channel, root: PathBuf) -> Arc<dyn Signals> {
+    Arc::new(MachineSignals::new(Runtime::new(runtime, None), root))
 }
 
 /// Returns a directory on the disk of images, if the runtime reports it and this program can access it.

@@ -29,7 +29,7 @@ pub(crate) use self::{
     signals::Condition,
 };
 pub use self::{
-    machine::{Signals, disk},
+    machine::{Signals, disk, machine_signals},
     shortage::{Shortage, low_signals},
     signals::{Observation, Reading},
 };

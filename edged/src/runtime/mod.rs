@@ -16,7 +16,7 @@ mod task_events;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use tokio::sync::OnceCell;
@@ -492,8 +492,30 @@ impl Runtime {
         .image)
     }
 
+    /// Pulls an image with each of the credentials until one succeeds, or without if there are none. Returns all errors otherwise.
+    pub(crate) async fn pull_with_any(
+        &self,
+        image: &str,
+        auths: Vec<cri::AuthConfig>,
+        sandbox: Option<&cri::PodSandboxConfig>,
+    ) -> std::result::Result<(), String> {
+        let auths = if auths.is_empty() {
+            vec![None]
+        } else {
+            auths.into_iter().map(Some).collect()
+        };
+        let mut failures = BTreeSet::new();
+        for auth in auths {
+            match self.pull(image, auth, sandbox.cloned()).await {
+                Ok(()) => return Ok(()),
+                Err(error) => failures.insert(error.message().to_owned()),
+            };
+        }
+        Err(failures.into_iter().collect::<Vec<_>>().join(", "))
+    }
+
     /// Pulls an image.
-    pub(crate) async fn pull(
+    async fn pull(
         &self,
         image: &str,
         auth: Option<cri::AuthConfig>,

@@ -1,0 +1,44 @@
+//! Pulls images that no pod needs yet, for node jobs.
+
+use std::collections::BTreeMap;
+
+use tonic::transport::Channel;
+use wire::cri;
+
+use crate::{pods::registry::credentials_of, runtime::Runtime};
+
+/// Pulls images. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ImagePuller(Runtime);
+
+impl ImagePuller {
+    /// Creates it for a container runtime, CRI v1; `images` is the image service if that is another one.
+    pub fn new(runtime: Channel, images: Option<Channel>) -> Self {
+        Self(Runtime::new(runtime, images))
+    }
+
+    /// Pulls an image, unless it is on this node. `secret` is the data of a Secret with credentials of registries, of type
+    /// `kubernetes.io/dockerconfigjson` or `kubernetes.io/dockercfg`; as with kubelet, the entry for the image's registry is used.
+    ///
+    /// # Errors
+    /// The runtime's message, or those for each of several credentials.
+    pub async fn pull(
+        &self,
+        image: &str,
+        secret: Option<&BTreeMap<String, Vec<u8>>>,
+    ) -> Result<(), String> {
+        let spec = cri::ImageSpec {
+            image: image.to_owned(),
+            ..Default::default()
+        };
+        let found = self.0.image(spec).await;
+        match found.map_err(|error| error.message().to_owned())? {
+            Some(_) => Ok(()),
+            None => {
+                self.0
+                    .pull_with_any(image, credentials_of(secret, image), None)
+                    .await
+            }
+        }
+    }
+}
