@@ -1,5 +1,5 @@
 //! The part of CloudCore's admission webhook that this cloud has: devices are validated against their models, rules against their
-//! endpoints.
+//! endpoints, node jobs by themselves.
 
 use apiserver::{Admission, FieldError, Review};
 use async_trait::async_trait;
@@ -11,10 +11,11 @@ use objectstore::{Key, Resource, StoreError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::controllers::rules::check;
+use crate::controllers::{node_jobs::check, rules::check as rule_check};
 
 const GROUP: &str = "devices.kubeedge.io";
 const RULES: &str = "rules.kubeedge.io";
+const JOBS: &str = "operations.kubeedge.io";
 
 /// Validates devices against their models, rules against their endpoints, and models and endpoints by themselves.
 #[derive(Debug)]
@@ -29,6 +30,9 @@ impl Admission for KubeEdgeAdmission {
             .is_none_or(|old| old.get("spec") != review.new.get("spec"));
         if is_new && review.group == RULES {
             return rules(&review).await;
+        }
+        if is_new && review.group == JOBS {
+            return Ok(node_job(&review));
         }
         if review.group != GROUP || !is_new {
             return Ok(Vec::new());
@@ -55,24 +59,52 @@ impl Admission for KubeEdgeAdmission {
     }
 }
 
+/// A job is not changed after its creation: its nodes have begun.
+fn node_job(review: &Review<'_>) -> Vec<FieldError> {
+    if review.old.is_some() {
+        return vec![FieldError {
+            field: "spec".to_owned(),
+            value: Value::from("(changed)"),
+            why: "cannot be changed; delete the job and create it again".to_owned(),
+        }];
+    }
+    let object = || review.new.clone();
+    let faults = match review.kind {
+        "NodeUpgradeJob" => serde_json::from_value(object()).map(|job| check::node_upgrade(&job)),
+        "ImagePrePullJob" => {
+            serde_json::from_value(object()).map(|job| check::image_pre_pull(&job))
+        }
+        "ConfigUpdateJob" => serde_json::from_value(object()).map(|job| check::config_update(&job)),
+        _ => return Vec::new(),
+    };
+    // an object of an older version whose fields have other types
+    faults.unwrap_or_else(|error| {
+        vec![FieldError {
+            field: "spec".to_owned(),
+            value: Value::Null,
+            why: error.to_string(),
+        }]
+    })
+}
+
 /// Rules may be applied before their endpoints: a missing endpoint is not an error here; the rule's status reports it.
 async fn rules(review: &Review<'_>) -> Result<Vec<FieldError>, StoreError> {
     let faults = match review.kind {
         "RuleEndpoint" => spec::<RuleEndpointSpec>(review.new)
             .as_ref()
-            .map(check::endpoint)
+            .map(rule_check::endpoint)
             .unwrap_or_default(),
         "Rule" => match spec::<RuleSpec>(review.new) {
             Some(rule) => {
                 let source = endpoint(review, &rule.source).await?;
                 let target = endpoint(review, &rule.target).await?;
-                check::rule(&rule, source.as_ref(), target.as_ref())
+                rule_check::rule(&rule, source.as_ref(), target.as_ref())
             }
             None => Vec::new(),
         },
         _ => Vec::new(),
     };
-    let objection = |fault: check::FieldError| FieldError {
+    let objection = |fault: rule_check::FieldError| FieldError {
         field: fault.field,
         value: fault.value.into(),
         why: fault.why,

@@ -17,7 +17,7 @@ pub(crate) fn registry() -> Registry {
 }
 
 /// Group and kind of what is only stored: writers get a warning. Whoever adds a controller removes its kind here.
-pub(crate) const STORED_ONLY: [(&str, &str); 22] = [
+pub(crate) const STORED_ONLY: [(&str, &str); 17] = [
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
     (
         "admissionregistration.k8s.io",
@@ -38,11 +38,6 @@ pub(crate) const STORED_ONLY: [(&str, &str); 22] = [
     ("storage.k8s.io", "CSIDriver"),
     ("storage.k8s.io", "VolumeAttachment"),
     ("storage.k8s.io", "VolumeAttributesClass"),
-    ("apps.kubeedge.io", "EdgeApplication"),
-    ("apps.kubeedge.io", "NodeGroup"),
-    ("operations.kubeedge.io", "ConfigUpdateJob"),
-    ("operations.kubeedge.io", "ImagePrePullJob"),
-    ("operations.kubeedge.io", "NodeUpgradeJob"),
 ];
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use self::{
 };
 use crate::{
     admin::Admin,
-    controllers::{events::Recorder, node_certificates, rejected_nodes},
+    controllers::{events::Recorder, node_certificates, node_jobs::NodeJobs, rejected_nodes},
     enrolment::Enrolment,
     faults::Faults,
     kubeconfig::Entries,
@@ -166,13 +166,15 @@ impl Cloud {
             .access(&options, &pki, &sessions, (&client, kubelets))
             .await?;
         let routing = Routing::bind(&options, reach, &sessions, &pki).await?;
+        let agents = sessions.clone();
+        let node_jobs = NodeJobs::new(client.clone(), move |node| agents.is_own_agent(node));
         let replicas = replicas(
             &options,
             &client,
             &events,
             &certificates,
             &reached,
-            &routing.rules,
+            (&routing.rules, &node_jobs),
         );
         let (hub, quic) = bind_hub(&options, &trust, &faults, &sessions, replicas.clone()).await?;
         let admin = Admin::new(&faults, &sessions, &trust, &tokens, &client, &routing.rules)
@@ -212,6 +214,7 @@ impl Cloud {
         run_hub(hub, replicas, served.ready, &tasks);
         streams.run(&tasks);
         routing.run(&tasks);
+        tasks.spawn("node jobs", node_jobs.run(tasks.child_token()));
         spawn_leader_tasks(&backend, &pki, &certificates, &sessions, &tasks);
         let (counted, known) = ((&events, metrics), (&pki, &certificates, &sessions));
         let lock = backend.spawn(&options, counted, known, &tasks).await?;

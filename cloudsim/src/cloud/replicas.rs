@@ -10,7 +10,7 @@ use super::{Options, StartError};
 use crate::{
     controllers::{
         certificates::Approver, device::Devices, dynamic::Dynamic, edge::Edge, events::Recorder,
-        rules::Rules, sync::SyncRecords,
+        node_jobs::NodeJobs, rules::Rules, sync::SyncRecords,
     },
     faults::Faults,
     hub::{Hub, Replica},
@@ -42,7 +42,7 @@ pub(super) fn replicas(
     events: &Recorder,
     certificates: &NodeCertificates,
     reached: &ApiAccess,
-    rules: &Rules,
+    (rules, node_jobs): (&Rules, &NodeJobs),
 ) -> Vec<Replica> {
     let replica = |_| {
         let mailboxes = Mailboxes::default();
@@ -52,6 +52,7 @@ pub(super) fn replicas(
             .with_kubelets(reached.kubelets.clone());
         let edge = edge.with_approver(reached.approver.clone());
         let edge = edge.with_complete_client(reached.complete.clone());
+        let edge = edge.with_node_jobs(node_jobs.clone());
         let dynamic = Dynamic::new(client.clone(), edge.clone());
         let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
         let records = SyncRecords::new(client.clone());
@@ -60,6 +61,7 @@ pub(super) fn replicas(
             dynamic,
             devices,
             rules: rules.clone(),
+            node_jobs: node_jobs.clone(),
             records,
             mailboxes,
         }

@@ -11,6 +11,7 @@ pub mod dispatcher;
 mod disruption;
 pub mod dynamic;
 pub mod edge;
+mod edge_applications;
 pub(crate) mod endpoints;
 pub mod events;
 mod eviction;
@@ -23,6 +24,8 @@ mod namespace_lifecycle;
 #[cfg(test)]
 mod node_authorization_tests;
 pub mod node_certificates;
+mod node_groups;
+pub mod node_jobs;
 pub mod node_lifecycle;
 mod pod_gc;
 mod policy;

@@ -35,8 +35,8 @@ pub use self::{
 };
 use crate::{
     controllers::{
-        device::Devices, dispatcher::Controllers, dynamic::Dynamic, edge::Edge, rules::Rules,
-        sync::SyncRecords,
+        device::Devices, dispatcher::Controllers, dynamic::Dynamic, edge::Edge,
+        node_jobs::NodeJobs, rules::Rules, sync::SyncRecords,
     },
     faults::Faults,
     listeners::{ListenerLimits, Refusals},
@@ -109,6 +109,8 @@ pub struct Replica {
     pub devices: Devices,
     /// Messages between the cloud and programs on nodes.
     pub rules: Rules,
+    /// Node jobs.
+    pub node_jobs: NodeJobs,
     /// The records of objects that nodes have acknowledged.
     pub records: SyncRecords,
     /// The objects that nodes should be sent.
@@ -161,6 +163,7 @@ impl Replicas {
                 dynamic,
                 devices,
                 rules,
+                node_jobs,
                 records,
                 mailboxes,
             } = replica;
@@ -173,6 +176,7 @@ impl Replicas {
                     dynamic,
                     devices,
                     rules: Some(rules),
+                    node_jobs: Some(node_jobs),
                 },
                 records,
                 mailboxes,

@@ -8,6 +8,7 @@ use super::{
     device::Devices,
     dynamic::{self, Dynamic},
     edge::{Edge, Verb},
+    node_jobs::{self, NodeJobs},
     rules::{OpenNode, Rules},
 };
 use crate::delivery::Reply;
@@ -23,6 +24,8 @@ pub struct Controllers {
     pub devices: Devices,
     /// Messages between the cloud and programs on nodes; `None` without rules.
     pub rules: Option<Rules>,
+    /// Node jobs; `None` without them.
+    pub node_jobs: Option<NodeJobs>,
 }
 
 /// Dispatches the messages of one session of a node.
@@ -32,8 +35,9 @@ pub struct UpstreamDispatcher {
     dynamic: dynamic::Session,
     devices: Devices,
     rules: Option<Rules>,
-    /// Keeps the node reachable for rules.
-    _open: Option<OpenNode>,
+    node_jobs: Option<NodeJobs>,
+    /// Keeps the node reachable for rules and for node jobs.
+    _open: (Option<OpenNode>, Option<node_jobs::OpenNode>),
 }
 
 impl UpstreamDispatcher {
@@ -44,18 +48,23 @@ impl UpstreamDispatcher {
             dynamic,
             devices,
             rules,
+            node_jobs,
         } = controllers;
         let dynamic = dynamic.open(&node, replies.clone());
         let open = rules
             .as_ref()
             .map(|rules| rules.open(&node, replies.clone()));
+        let open_for_jobs = node_jobs
+            .as_ref()
+            .map(|jobs| jobs.open(&node, replies.clone()));
         Self {
             node,
             edge,
             dynamic,
             devices,
             rules,
-            _open: open,
+            node_jobs,
+            _open: (open, open_for_jobs),
         }
     }
 
@@ -115,12 +124,18 @@ impl UpstreamDispatcher {
             },
             // nobody waits for it any more
             Upstream::BusAnswer { .. } => None,
-            Upstream::ActionStatus { path, .. } => edge.unhandled_messages().job_status(
-                node,
-                &header,
-                &Operation::UpdateNodeActionStatus,
-                &path,
-            ),
+            Upstream::ActionStatus { path, status } => match &self.node_jobs {
+                Some(jobs) => {
+                    jobs.report(node, &header, &path, status).await;
+                    None
+                }
+                None => edge.unhandled_messages().job_status(
+                    node,
+                    &header,
+                    &Operation::UpdateNodeActionStatus,
+                    &path,
+                ),
+            },
             Upstream::TaskStatus {
                 operation, path, ..
             } => edge

@@ -22,6 +22,8 @@ pub(super) struct Stored<'a> {
     pub(super) node_uid: Option<&'a str>,
     /// The object whose status is patched, or the Lease that is written with finalizers or other owners.
     pub(super) object: Option<&'a Value>,
+    /// Whether a job at work on the node names the Secret.
+    pub(super) is_for_job: bool,
 }
 
 /// The rule for a verb on a resource type.
@@ -119,7 +121,9 @@ pub(super) fn authorize(
         Rule::OwnLease => *namespace == LEASES && *name == node && is_named(request),
         Rule::MirrorPod => is_named(request),
         Rule::PodOnNode | Rule::PodStatus => index.pod_on(node, namespace, name),
-        Rule::Referenced(kind) => index.concerns(node, &ObjectPath::new(kind, *namespace, *name)),
+        Rule::Referenced(kind) => {
+            stored.is_for_job || index.concerns(node, &ObjectPath::new(kind, *namespace, *name))
+        }
         Rule::OwnEvent => is_reported_by(node, content, index),
         // checks the event in the patch; the stored event is checked before it is patched
         Rule::EventPatch => is_reported_by(node, &content["event"], index),
@@ -439,7 +443,7 @@ mod tests {
         let index = index();
         let stored = Stored {
             node_uid: Some("u"),
-            object: None,
+            ..Stored::default()
         };
         for (own, foreign) in rows {
             let own_request = request(&own);

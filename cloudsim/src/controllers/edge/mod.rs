@@ -34,7 +34,9 @@ pub use self::request::Verb;
 pub(super) use self::unhandled::Unhandled;
 use self::{event_limits::EventLimits, index::Index};
 use crate::{
-    controllers::{certificates::Approver, deliveries::difference, sync::Synced},
+    controllers::{
+        certificates::Approver, deliveries::difference, node_jobs::NodeJobs, sync::Synced,
+    },
     delivery::Delivery,
     mailbox::{Mailboxes, ObjectKind, ObjectPath},
     pki::NodeCertificates,
@@ -58,6 +60,8 @@ pub struct Edge {
     kubelets: Option<KubeletEndpoint>,
     /// Approves nodes' certificate requests in this cloud's name; `None` if they are made in the nodes' names.
     approver: Option<Approver>,
+    /// Says which Secrets nodes may read for jobs.
+    node_jobs: Option<NodeJobs>,
 }
 
 impl Edge {
@@ -75,6 +79,7 @@ impl Edge {
             event_limits: Arc::default(),
             kubelets: None,
             approver: None,
+            node_jobs: None,
         }
     }
 
@@ -109,6 +114,13 @@ impl Edge {
     #[must_use]
     pub fn with_approver(self, approver: Option<Approver>) -> Self {
         Self { approver, ..self }
+    }
+
+    /// Lets nodes read the Secrets that jobs at work on them name.
+    #[must_use]
+    pub fn with_node_jobs(self, node_jobs: NodeJobs) -> Self {
+        let node_jobs = Some(node_jobs);
+        Self { node_jobs, ..self }
     }
 
     /// Returns the handler of messages that no controller handles.

@@ -80,6 +80,12 @@ impl Edge {
         let stored = Stored {
             node_uid: node_uid.as_deref(),
             object: object.as_ref(),
+            is_for_job: request.kind == ResourceType::Secret
+                && request.verb == Verb::Query
+                && self
+                    .node_jobs
+                    .as_ref()
+                    .is_some_and(|jobs| jobs.has_secret(node, request.namespace, request.name)),
         };
         let allowed = authorize(node, request, &self.index.read(), stored);
         if let Err(Denied(reason)) = allowed {

@@ -36,6 +36,8 @@ pub(crate) enum Component {
     Provisioner,
     Device,
     CloudHub,
+    TaskManager,
+    EdgeApplication,
 }
 
 impl Component {
@@ -57,6 +59,8 @@ impl Component {
             Self::Provisioner => PROVISIONER,
             Self::Device => "devicecontroller",
             Self::CloudHub => "cloudhub",
+            Self::TaskManager => "taskmanager",
+            Self::EdgeApplication => "edgeapplication-controller",
         }
     }
 }

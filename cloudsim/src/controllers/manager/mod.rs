@@ -4,9 +4,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     device::missing_nodes,
-    disruption, endpoints, eviction, garbage_collector,
+    disruption, edge_applications, endpoints, eviction, garbage_collector,
     informers::Reflector,
-    namespace_lifecycle, pod_gc, policy, volume_binder, volume_protection, volume_provisioner,
+    namespace_lifecycle, node_groups, node_jobs, pod_gc, policy, volume_binder, volume_protection,
+    volume_provisioner,
     workloads::{self, Reflectors, Shared},
 };
 use crate::tasks::Tasks;
@@ -58,6 +59,9 @@ pub(crate) fn spawn(
             ControllerName::PersistentVolumeProtection => start!(volume_protection::run_volumes),
             ControllerName::PersistentVolumeProvisioner => start!(volume_provisioner::run),
             ControllerName::ServiceAccountAccess => start!(policy::run),
+            ControllerName::TaskManager => start!(node_jobs::run),
+            ControllerName::NodeGroup => start!(node_groups::run),
+            ControllerName::EdgeApplication => start!(edge_applications::run),
             ControllerName::GarbageCollector => {
                 let collector =
                     garbage_collector::run(client.clone(), tasks.clone(), stop.child_token());
@@ -96,10 +100,15 @@ pub(crate) async fn run_kubeedges(shared: Shared, stop: CancellationToken) {
             shared: shared.clone(),
             nodes: known.nodes.clone(),
         };
+        let of_jobs = node_jobs::Nodes {
+            shared: shared.clone(),
+            nodes: known.nodes.clone(),
+        };
         let missing = missing_nodes::run(nodes, stop.child_token());
         tokio::join!(
             Box::pin(policy::run(known, stop.child_token())),
-            Box::pin(missing)
+            Box::pin(missing),
+            Box::pin(node_jobs::run(of_jobs, stop.child_token())),
         );
     };
     tokio::join!(

@@ -25,7 +25,7 @@ macro_rules! controllers {
 }
 
 // The names are those of kube-controller-manager; `scheduler` and `persistentvolume-provisioner` are cloudsim's own,
-// `serviceaccountaccess` CloudCore's policy controller.
+// `serviceaccountaccess` is CloudCore's policy controller, `taskmanager` its module of this name, `nodegroup` and `edgeapplication` of its ControllerManager.
 controllers! {
     CronJob = "cronjob",
     CsrApproving = "csrapproving",
@@ -34,12 +34,14 @@ controllers! {
     DaemonSet = "daemonset",
     Deployment = "deployment",
     Disruption = "disruption",
+    EdgeApplication = "edgeapplication",
     Endpoint = "endpoint",
     EndpointSlice = "endpointslice",
     EndpointSliceMirroring = "endpointslicemirroring",
     GarbageCollector = "garbage-collector",
     Job = "job",
     Namespace = "namespace",
+    NodeGroup = "nodegroup",
     NodeLifecycle = "node-lifecycle",
     PersistentVolumeBinder = "persistentvolume-binder",
     PersistentVolumeClaimProtection = "persistentvolumeclaim-protection",
@@ -54,6 +56,7 @@ controllers! {
     ServiceAccountAccess = "serviceaccountaccess",
     StatefulSet = "statefulset",
     TaintEviction = "taint-eviction",
+    TaskManager = "taskmanager",
 }
 
 /// The controllers that run; by default all.

@@ -47,6 +47,7 @@ impl Acceptor {
                 dynamic,
                 devices,
                 rules: None,
+                node_jobs: None,
             },
             records,
             mailboxes,

@@ -105,6 +105,7 @@ pub(in crate::controllers) async fn dispatch(
         dynamic,
         devices,
         rules: None,
+        node_jobs: None,
     };
     let (replies, _unasked) = mpsc::channel(8);
     let mut dispatcher = UpstreamDispatcher::open(node.to_owned(), controllers, &replies);

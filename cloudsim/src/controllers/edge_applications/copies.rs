@@ -1,0 +1,299 @@
+//! Which objects an application wants: a copy of each Deployment for each target, all other objects once. Pure.
+
+use std::collections::BTreeSet;
+
+use crds::apps::{EdgeApplication, Overriders, TargetNodeLabel};
+use kube::ResourceExt;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use wire::enroll::sha256_hex;
+
+use super::overriders;
+use crate::controllers::{node_groups::GROUP_LABEL, workloads::pods::controller_reference};
+
+/// The annotation of a Service whose clients reach endpoints of their own group.
+pub(super) const TOPOLOGY: &str = "apps.kubeedge.io/service-topology";
+/// Its value.
+pub(super) const RANGE_NODE_GROUP: &str = "range-nodegroup";
+
+/// Identifies an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(super) struct Identity {
+    #[serde(default)]
+    pub(super) group: String,
+    #[serde(default)]
+    pub(super) version: String,
+    #[serde(default)]
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) namespace: String,
+    #[serde(default)]
+    pub(super) name: String,
+}
+
+/// An object that the application wants.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Copy {
+    /// The number of its manifest, from 0.
+    pub(super) ordinal: usize,
+    pub(super) identity: Identity,
+    pub(super) object: Value,
+}
+
+/// Why an object cannot be wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) ordinal: usize,
+    /// The object; `None` if the manifest does not say which.
+    pub(super) identity: Option<Identity>,
+    pub(super) why: String,
+}
+
+/// The objects of an application, and what is wrong.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    pub(super) wanted: Vec<Copy>,
+    pub(super) faults: Vec<Fault>,
+}
+
+/// A group of nodes for which Deployments are copied.
+struct Target<'a> {
+    /// What the names of copies end with.
+    suffix: String,
+    bind: Bind,
+    overriders: Option<&'a Overriders>,
+}
+
+/// How pods are bound to the nodes of a target.
+enum Bind {
+    Group(String),
+    /// Terms of required node affinity.
+    Labels(Vec<Value>),
+}
+
+/// Returns all objects of an application.
+pub(super) fn copies(application: &EdgeApplication) -> Copies {
+    let mut all = Copies::default();
+    let targets = targets(application, &mut all.faults);
+    let template = application.spec.workload_template.as_ref();
+    let manifests = template
+        .map(|template| template.manifests.as_slice())
+        .unwrap_or_default();
+    let mut seen = BTreeSet::new();
+    for (ordinal, manifest) in manifests.iter().enumerate() {
+        let (identity, object) = match prepared(application, manifest) {
+            Ok(prepared) => prepared,
+            Err((identity, why)) => {
+                all.faults.push(Fault {
+                    ordinal,
+                    identity,
+                    why,
+                });
+                continue;
+            }
+        };
+        for copy in for_targets(ordinal, identity, object, &targets, &mut all.faults) {
+            if seen.insert(copy.identity.clone()) {
+                all.wanted.push(copy);
+            } else {
+                all.faults.push(Fault {
+                    ordinal,
+                    why: format!(
+                        "{} {:?} is in the manifests twice",
+                        copy.identity.kind, copy.identity.name
+                    ),
+                    identity: Some(copy.identity),
+                });
+            }
+        }
+    }
+    all
+}
+
+/// Returns the copies of one object: one for each target if it is a Deployment.
+fn for_targets(
+    ordinal: usize,
+    identity: Identity,
+    mut object: Value,
+    targets: &[Target<'_>],
+    faults: &mut Vec<Fault>,
+) -> Vec<Copy> {
+    let group_and_kind = (identity.group.as_str(), identity.kind.as_str());
+    if group_and_kind == ("", "Service") {
+        object["metadata"]["annotations"][TOPOLOGY] = json!(RANGE_NODE_GROUP);
+    }
+    if group_and_kind != ("apps", "Deployment") {
+        return vec![Copy {
+            ordinal,
+            identity,
+            object,
+        }];
+    }
+    let mut copies = Vec::new();
+    for target in targets {
+        let name = format!("{}-{}", identity.name, target.suffix);
+        let identity = Identity {
+            name: name.clone(),
+            ..identity.clone()
+        };
+        let mut object = object.clone();
+        object["metadata"]["name"] = json!(name);
+        let applied = match target.overriders {
+            Some(overriders) => overriders::apply(&mut object, overriders),
+            None => Ok(()),
+        };
+        if let Err(why) = applied {
+            faults.push(Fault {
+                ordinal,
+                identity: Some(identity),
+                why,
+            });
+            continue;
+        }
+        bind(&mut object, &target.bind);
+        copies.push(Copy {
+            ordinal,
+            identity,
+            object,
+        });
+    }
+    copies
+}
+
+/// Binds the pods of a Deployment to the nodes of a target, beside what the template demands.
+fn bind(deployment: &mut Value, bind: &Bind) {
+    let spec = &mut deployment["spec"]["template"]["spec"];
+    match bind {
+        Bind::Group(group) => spec["nodeSelector"][GROUP_LABEL] = json!(group),
+        Bind::Labels(terms) => {
+            let required = &mut spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+            match required["nodeSelectorTerms"].as_array_mut() {
+                // terms are alternatives: each demands the labels, too
+                Some(known) if !known.is_empty() => {
+                    for term in known {
+                        let own = term["matchExpressions"]
+                            .as_array()
+                            .cloned()
+                            .unwrap_or_default();
+                        term["matchExpressions"] =
+                            own.into_iter().chain(terms.iter().cloned()).collect();
+                    }
+                }
+                _ => required["nodeSelectorTerms"] = json!([{"matchExpressions": terms}]),
+            }
+        }
+    }
+}
+
+/// Returns the targets; one that is named twice is a fault.
+fn targets<'a>(application: &'a EdgeApplication, faults: &mut Vec<Fault>) -> Vec<Target<'a>> {
+    let scope = &application.spec.workload_scope;
+    let groups = scope.target_node_groups.iter().map(|target| Target {
+        suffix: target.name.clone(),
+        bind: Bind::Group(target.name.clone()),
+        overriders: target.overriders.as_ref(),
+    });
+    let labels = scope.target_node_labels.iter().map(of_labels);
+    let (mut seen, mut targets) = (BTreeSet::new(), Vec::new());
+    for target in groups.map(Ok).chain(labels) {
+        let why = match target {
+            Ok(target) if seen.insert(target.suffix.clone()) => {
+                targets.push(target);
+                continue;
+            }
+            Ok(target) => format!("target {:?} is in workloadScope twice", target.suffix),
+            Err(why) => why,
+        };
+        faults.push(Fault {
+            ordinal: 0,
+            identity: None,
+            why,
+        });
+    }
+    targets
+}
+
+/// Returns the target of nodes with the same labels. Its name is that of KubeEdge: a hash of the labels.
+fn of_labels(target: &TargetNodeLabel) -> Result<Target<'_>, String> {
+    let selector = target.label_selector.clone().unwrap_or_default();
+    let labels = selector.match_labels.unwrap_or_default();
+    let expressions = selector.match_expressions.unwrap_or_default();
+    let (mut hashed, mut terms) = (String::new(), Vec::new());
+    for (key, value) in &labels {
+        hashed.push_str(key);
+        hashed.push_str(value);
+        terms.push(json!({"key": key, "operator": "In", "values": [value]}));
+    }
+    for expression in &expressions {
+        hashed.push_str(&json!(expression).to_string());
+        terms.push(json!(expression));
+    }
+    if terms.is_empty() {
+        return Err("a target of targetNodeLabels has no labelSelector".to_owned());
+    }
+    let hash: String = sha256_hex(hashed.as_bytes()).chars().take(8).collect();
+    Ok(Target {
+        suffix: format!("ls-{hash}"),
+        bind: Bind::Labels(terms),
+        overriders: target.overriders.as_ref(),
+    })
+}
+
+/// Returns the identity of a manifest's object, and the object as the application owns it.
+fn prepared(
+    application: &EdgeApplication,
+    manifest: &Map<String, Value>,
+) -> Result<(Identity, Value), (Option<Identity>, String)> {
+    let mut object = Value::Object(manifest.clone());
+    let text = |object: &Value, pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let api_version = text(&object, "/apiVersion");
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let own = application.namespace().unwrap_or_default();
+    let namespace = text(&object, "/metadata/namespace");
+    let identity = Identity {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: text(&object, "/kind"),
+        namespace: own.clone(),
+        name: text(&object, "/metadata/name"),
+    };
+    for (value, field) in [
+        (&identity.version, "apiVersion"),
+        (&identity.kind, "kind"),
+        (&identity.name, "metadata.name"),
+    ] {
+        if value.is_empty() {
+            return Err((None, format!("the manifest has no {field}")));
+        }
+    }
+    if !namespace.is_empty() && namespace != own {
+        let why = format!(
+            "it is in namespace {namespace:?}; an EdgeApplication creates objects in its own namespace {own:?}, so remove metadata.namespace"
+        );
+        return Err((Some(identity), why));
+    }
+    let Some(metadata) = object["metadata"].as_object_mut() else {
+        return Err((None, "the manifest has no metadata".to_owned()));
+    };
+    metadata.retain(|name, _| {
+        matches!(
+            name.as_str(),
+            "name" | "labels" | "annotations" | "finalizers"
+        )
+    });
+    metadata.insert("namespace".to_owned(), json!(own));
+    metadata.insert(
+        "ownerReferences".to_owned(),
+        json!([controller_reference(application)]),
+    );
+    if let Some(object) = object.as_object_mut() {
+        object.remove("status");
+    }
+    Ok((identity, object))
+}

@@ -1,0 +1,296 @@
+//! Decides what a job's status becomes next: which nodes take part, which are next, which are too late, and whether the job has ended. Pure.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use crds::operations::{JobStatus, NodeJob, NodeStatus, Terms};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::Node,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
+use kube::{
+    ResourceExt,
+    core::{Selector, SelectorExt},
+};
+use tokio::time::Instant;
+use wire::node_job::{Action, check_name};
+
+use crate::controllers::informers::Informer;
+
+/// The label of edge nodes.
+const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
+
+/// The phase of a job whose nodes are known.
+pub(super) const INIT: &str = "Init";
+/// The phase of a job that runs, and of a node that was sent its action.
+pub(super) const IN_PROGRESS: &str = "InProgress";
+/// The phase of a job that has ended well enough.
+pub(super) const COMPLETED: &str = "Completed";
+/// The phase of a job or node that has failed.
+pub(super) const FAILURE: &str = "Failure";
+/// The phase of a node that waits for its turn.
+const PENDING: &str = "Pending";
+/// The phase of a node that has succeeded.
+pub(super) const SUCCESSFUL: &str = "Successful";
+/// The phase of a node that did not report in time.
+pub(super) const UNKNOWN: &str = "Unknown";
+
+/// Since when each node of each job has been at its action, by the job's uid: what was reported, and when that was first seen. After a
+/// restart of the cloud the time begins anew.
+#[derive(Debug, Default)]
+pub(super) struct Clocks(HashMap<String, HashMap<String, (usize, Instant)>>);
+
+impl Clocks {
+    /// Keeps only the jobs whose uid `exists`.
+    pub(super) fn retain(&mut self, exists: impl Fn(&str) -> bool) {
+        self.0.retain(|uid, _| exists(uid));
+    }
+
+    /// Returns since when the node has been at its action.
+    fn since(&mut self, uid: &str, node: &NodeStatus, now: Instant) -> Instant {
+        let nodes = self.0.entry(uid.to_owned()).or_default();
+        let name = node.node_name.clone().unwrap_or_default();
+        let seen = nodes.entry(name).or_insert((node.action_flow.len(), now));
+        if seen.0 != node.action_flow.len() || is_waiting(node) {
+            *seen = (node.action_flow.len(), now);
+        }
+        seen.1
+    }
+}
+
+/// Returns the next status, and when to look again if nothing changes.
+pub(super) fn plan<J: NodeJob>(
+    job: &J,
+    nodes: &Informer<Node>,
+    clocks: &mut Clocks,
+    now: Instant,
+) -> (JobStatus, Option<Duration>) {
+    let mut status = job.status().cloned().unwrap_or_default();
+    let terms = job.terms();
+    if is_final(&status) {
+        return (status, None);
+    }
+    if status.phase.is_empty() {
+        match select(&job.name_any(), &terms, nodes) {
+            Ok(selected) => {
+                status.phase = INIT.to_owned();
+                status.node_status = selected;
+                // the next look begins
+                return (status, Some(Duration::ZERO));
+            }
+            Err(why) => {
+                end(&mut status, FAILURE, Some(why));
+                return (status, None);
+            }
+        }
+    }
+    let uid = job.meta().uid.as_deref().unwrap_or_default();
+    let mut waits: Vec<Duration> = Vec::new();
+    for node in status
+        .node_status
+        .iter_mut()
+        .filter(|node| is_in(node, IN_PROGRESS))
+    {
+        let left = terms
+            .timeout
+            .saturating_sub(now - clocks.since(uid, node, now));
+        if left.is_zero() {
+            time_out(node, terms.timeout);
+        } else {
+            waits.push(left);
+        }
+    }
+    let running = |status: &JobStatus| {
+        let all = status.node_status.iter();
+        all.filter(|node| is_in(node, IN_PROGRESS)).count()
+    };
+    let mut free = terms.concurrency.saturating_sub(running(&status));
+    for node in status
+        .node_status
+        .iter_mut()
+        .filter(|node| is_in(node, PENDING))
+    {
+        if free == 0 {
+            break;
+        }
+        let name = node.node_name.as_deref().unwrap_or_default();
+        match unfit(nodes.get("", name).as_deref()) {
+            Some(why) => set(node, FAILURE, Some(why.to_owned())),
+            None => {
+                set(node, IN_PROGRESS, None);
+                clocks.since(uid, node, now);
+                waits.push(terms.timeout);
+                free -= 1;
+            }
+        }
+    }
+    conclude(&mut status, &terms);
+    if is_final(&status) {
+        return (status, None);
+    }
+    (status, waits.into_iter().min())
+}
+
+/// Returns an entry for each selected node, in the order of the spec, or by name for a selector.
+fn select(job: &str, terms: &Terms<'_>, nodes: &Informer<Node>) -> Result<Vec<NodeStatus>, String> {
+    check_name(job)?;
+    if terms.tolerated_fraction().is_none() {
+        let given = terms.failure_tolerate;
+        return Err(format!(
+            "failureTolerate {given:?} is not a number from 0 to 1"
+        ));
+    }
+    let names: Vec<String> = match (terms.node_names, terms.label_selector) {
+        ([], None) => {
+            return Err("neither nodeNames nor labelSelector is set; set one of them".into());
+        }
+        ([_, ..], Some(_)) => {
+            return Err("both nodeNames and labelSelector are set; set one of them".into());
+        }
+        (names, None) => {
+            let mut seen = BTreeSet::new();
+            let each = names.iter().filter(|name| seen.insert(name.as_str()));
+            each.cloned().collect()
+        }
+        ([], Some(selector)) => {
+            let selector = Selector::try_from(selector.clone())
+                .map_err(|error| format!("labelSelector is invalid: {error}"))?;
+            let all = nodes.all();
+            let matching = all.iter().filter(|node| selector.matches(node.labels()));
+            let names: BTreeSet<String> = matching.map(|node| node.name_any()).collect();
+            names.into_iter().collect()
+        }
+    };
+    if names.is_empty() {
+        return Err("no node has the labels of labelSelector".into());
+    }
+    let entry = |name: String| {
+        let mut entry = NodeStatus::default();
+        match unfit(nodes.get("", &name).as_deref()) {
+            Some(why) => set(&mut entry, FAILURE, Some(why.to_owned())),
+            None => set(&mut entry, PENDING, None),
+        }
+        entry.node_name = Some(name);
+        entry
+    };
+    Ok(names.into_iter().map(entry).collect())
+}
+
+/// Returns why a node cannot run jobs.
+fn unfit(node: Option<&Node>) -> Option<&'static str> {
+    let Some(node) = node else {
+        return Some("the node does not exist");
+    };
+    let is_edge = node.labels().get(EDGE_LABEL).is_some_and(String::is_empty);
+    let conditions = node
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    let is_ready = conditions
+        .filter(|condition| condition.type_ == "Ready")
+        .any(|condition| condition.status == "True");
+    match (is_edge, is_ready) {
+        (false, _) => Some("the node is not an edge node"),
+        (true, false) => Some("the node is not ready"),
+        (true, true) => None,
+    }
+}
+
+/// Reports whether the node waits until somebody there confirms the upgrade: its clock stands still.
+fn is_waiting(node: &NodeStatus) -> bool {
+    let last = node.action_flow.last();
+    last.is_some_and(|last| last.action.as_deref() == Some(Action::WaitingConfirmation.as_str()))
+}
+
+/// Ends a node that did not report in time. One that has failed and did not report its rollback has failed for sure.
+fn time_out(node: &mut NodeStatus, timeout: Duration) {
+    let seconds = timeout.as_secs();
+    let failed = node
+        .action_flow
+        .iter()
+        .rfind(|action| action.status.as_deref() == Some("False"));
+    let (phase, why) = match (failed, node.action_flow.last()) {
+        (Some(failed), _) => (
+            FAILURE,
+            format!(
+                "{}; the node has not reported the rollback within {seconds} s",
+                failed.reason.as_deref().unwrap_or("an action failed")
+            ),
+        ),
+        (None, Some(last)) => (
+            UNKNOWN,
+            format!(
+                "the node has not reported the action after {} within {seconds} s",
+                last.action.as_deref().unwrap_or_default()
+            ),
+        ),
+        (None, None) => (
+            UNKNOWN,
+            format!(
+                "the node has not reported anything within {seconds} s; its agent may be disconnected, or have no task manager \
+                 (modules.taskManager.enable in edgecore.yaml)"
+            ),
+        ),
+    };
+    set(node, phase, Some(why));
+}
+
+/// Sets the phase of a job from those of its nodes.
+fn conclude(status: &mut JobStatus, terms: &Terms<'_>) {
+    let total = status.node_status.len();
+    let count = |phase: &str| {
+        status
+            .node_status
+            .iter()
+            .filter(|node| is_in(node, phase))
+            .count()
+    };
+    let failed = count(FAILURE) + count(UNKNOWN);
+    if count(SUCCESSFUL) + failed < total {
+        status.phase = IN_PROGRESS.to_owned();
+        return;
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let share = (failed as f64 / total.max(1) as f64 * 100.0).round() / 100.0;
+    if total > 0 && share <= terms.tolerated_fraction().unwrap_or_default() {
+        end(status, COMPLETED, None);
+    } else {
+        let tolerated = terms.failure_tolerate;
+        let why =
+            format!("{failed} of {total} nodes failed, more than failureTolerate {tolerated}");
+        end(status, FAILURE, Some(why));
+    }
+}
+
+fn end(status: &mut JobStatus, phase: &str, reason: Option<String>) {
+    let (type_, word) = if phase == COMPLETED {
+        ("Complete", "Completed")
+    } else {
+        ("Failed", "Failed")
+    };
+    status.conditions = vec![Condition {
+        type_: type_.to_owned(),
+        status: "True".to_owned(),
+        reason: word.to_owned(),
+        message: reason.clone().unwrap_or_default(),
+        last_transition_time: Time(Timestamp::now()),
+        observed_generation: None,
+    }];
+    (status.phase, status.reason) = (phase.to_owned(), reason);
+}
+
+fn is_final(status: &JobStatus) -> bool {
+    matches!(status.phase.as_str(), COMPLETED | FAILURE)
+}
+
+/// Reports whether a node is in this phase.
+pub(super) fn is_in(node: &NodeStatus, phase: &str) -> bool {
+    node.phase.as_deref() == Some(phase)
+}
+
+fn set(node: &mut NodeStatus, phase: &str, reason: Option<String>) {
+    (node.phase, node.reason) = (Some(phase.to_owned()), reason);
+}
