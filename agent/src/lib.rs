@@ -30,6 +30,7 @@ mod short_connections;
 pub mod signals;
 mod status;
 mod systemd;
+pub mod taskmanager;
 pub mod terminal;
 mod tls;
 

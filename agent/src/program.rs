@@ -32,6 +32,7 @@ use crate::{
     reset,
     signals::{DrainError, Signals},
     status,
+    taskmanager::{Configuration, count_start, give_up_after},
     terminal::Terminal,
 };
 
@@ -120,20 +121,32 @@ pub fn run(cli: &Cli) -> ExitCode {
     };
     // held until the process ends, or is replaced: a thread that is blocked may go on until then
     let mut lock = None;
+    let again = || {
+        let error = anyhow::Error::new(restart(&arguments(cli, &config)));
+        failed(&error.context("the agent cannot be restarted"))
+    };
     match start(&config, throttle, &mut lock, recording(cli)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Ended::Stopped) => ExitCode::SUCCESS,
+        Ok(Ended::ToRestart) => again(),
+        Err(error) if give_up_after(&config, &format!("{error:#}")) => again(),
         Err(error) if is_hang(&error) => {
             error!(
                 error = &*error as &dyn std::error::Error,
                 "agent hangs; restarting the agent"
             );
-            failed(
-                &anyhow::Error::new(restart(&arguments(cli, &config)))
-                    .context("the agent cannot be restarted"),
-            )
+            again()
         }
         Err(error) => failed(&error),
     }
+}
+
+/// How the agent has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// By a signal.
+    Stopped,
+    /// To begin again with the configuration of a node job.
+    ToRestart,
 }
 
 /// Reports whether a module blocks its thread, so that only a new process can take over.
@@ -216,7 +229,8 @@ fn start(
     throttle: LogThrottle,
     held: &mut Option<StoreLock>,
     recorded: Option<record::Options>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Ended> {
+    count_start(path);
     let (config, warnings) = config::load(path).map_err(one_line)?;
     for warning in warnings {
         warn!(error = %warning, file = %path.display(), "configuration has an invalid or unused setting");
@@ -264,11 +278,12 @@ pub(crate) fn one_line(error: config::Error) -> anyhow::Error {
     }
 }
 
-async fn serve(config: &Config, path: &Path, recorder: Recorder) -> anyhow::Result<()> {
-    let shutdown = CancellationToken::new();
+async fn serve(config: &Config, path: &Path, recorder: Recorder) -> anyhow::Result<Ended> {
+    let (shutdown, restart) = (CancellationToken::new(), CancellationToken::new());
     let mut signals = Signals::listen()?;
     let parts = AgentParts {
         recorder,
+        configuration: Some(Configuration::new(path.to_owned(), restart.clone())),
         ..AgentParts::of_machine(config).await?
     };
     let app = App::start(config, parts, shutdown.clone())?;
@@ -284,6 +299,11 @@ async fn serve(config: &Config, path: &Path, recorder: Recorder) -> anyhow::Resu
     let ended = tokio::select! {
         // cancel-safe: it is awaited below
         ended = &mut running => ended,
+        // cancel-safe: a cancelled token stays cancelled
+        () = restart.cancelled() => {
+            shutdown.cancel();
+            signals.drain(running).await?
+        }
         // cancel-safe: a signal that is not seen waits for the next call
         () = signals.wait() => {
             shutdown.cancel();
@@ -297,7 +317,12 @@ async fn serve(config: &Config, path: &Path, recorder: Recorder) -> anyhow::Resu
     if ended.is_ok() {
         info!(node = %config.node.name, "edge-agent stopped");
     }
-    Ok(ended?)
+    ended?;
+    Ok(if restart.is_cancelled() {
+        Ended::ToRestart
+    } else {
+        Ended::Stopped
+    })
 }
 
 /// Removes the token from the configuration after the first connection, when it is no longer needed.

@@ -25,6 +25,14 @@ pub fn parse(text: &str) -> Result<Value, NotYaml> {
     serde_saphyr::from_str_with_options(text, options).map_err(|error| explain(text, &error))
 }
 
+/// Writes a document.
+///
+/// # Errors
+/// The library's message; a document that was parsed can be written.
+pub fn to_text(document: &Value) -> Result<String, String> {
+    serde_saphyr::to_string(document).map_err(|error| error.to_string())
+}
+
 /// Reports whether the text has only comments and empty lines.
 pub fn is_empty(text: &str) -> bool {
     text.lines().all(|line| {

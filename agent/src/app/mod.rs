@@ -10,6 +10,9 @@
 //! cloud ─▶ edgehub ─▶ metamanager ─▶ servicebus ─▶ HTTP servers of this machine
 //! cloud ◀─ edgehub ◀──────────────── servicebus ◀─ programs of this machine
 //!
+//! cloud ─▶ edgehub ─▶ metamanager ─▶ taskmanager ─▶ CRI
+//! cloud ◀─ edgehub ◀───────────────── taskmanager
+//!
 //! cloud ─▶ edgehub ─▶ metamanager ─▶ edgemesh ◀─▶ pods and programs of this machine
 //! other nodes ◀─▶ cloud's relay ◀─▶ edgemesh
 //!
@@ -23,7 +26,7 @@
 //! | link | edgehub → all | the newest state | – | edgehub has ended |
 //! | answers | edgehub → one request | 1 | – | the connection broke: the request fails |
 //! | cloud messages | metamanager → devicetwin, eventbus | 64 each | metamanager waits, and so the cloud | the module is disabled: dropped |
-//! | service messages | metamanager → servicebus | 64 | metamanager waits, and so the cloud | the module is disabled: answered with an error |
+//! | service and job messages | metamanager → servicebus, taskmanager | 64 each | metamanager waits, and so the cloud | the module is disabled: answered with an error |
 //! | commands | all → devicetwin | 256 | callers wait | callers get the error that the agent ends |
 //! | requests | eventbus → devicetwin | 1024 | the internal broker holds publishers back; QoS 0 of the external is dropped | devicetwin is disabled: dropped |
 //! | publications | devicetwin → each broker | 1024 | devicetwin waits while the broker is up; otherwise they are dropped and counted | – |
@@ -64,6 +67,7 @@ use crate::{
     metamanager::{self, BoundAddress, MetaServer, Timing},
     servicebus::ServiceBus,
     status::{self, StatusSource},
+    taskmanager::Configuration,
 };
 
 mod devices;
@@ -73,6 +77,7 @@ mod late_store;
 mod mesh;
 mod metrics;
 mod node_events;
+mod node_jobs;
 mod pods;
 mod sealing;
 mod services;
@@ -117,6 +122,8 @@ pub struct AgentParts {
     pub secrets_in_memory: bool,
     /// Records what is exchanged with the cloud.
     pub recorder: Recorder,
+    /// The configuration that node jobs may change; `None` for an agent without a file of its own.
+    pub configuration: Option<Configuration>,
 }
 
 impl AgentParts {
@@ -156,6 +163,7 @@ impl AgentParts {
             pod_network: Some(Arc::new(RuntimeNetwork::of(&config.edged.runtime_endpoint))),
             secrets_in_memory: true,
             recorder: Recorder::default(),
+            configuration: None,
         })
     }
 }
@@ -325,6 +333,16 @@ impl App {
             messages: ends.service_messages,
             client: meta.client(),
         };
+        let of_jobs = node_jobs::Deps {
+            store: store.clone(),
+            hub: own_hub.clone(),
+            messages: ends.job_messages,
+            client: meta.client(),
+            runtime: parts.runtime.clone(),
+            signals: parts.signals.clone(),
+            configuration: parts.configuration,
+        };
+        node_jobs::start(config, of_jobs, &mut supervisor, &shutdown)?;
         let deps = devices::Deps {
             store: store.clone(),
             objects: meta.devices(),

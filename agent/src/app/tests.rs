@@ -67,7 +67,7 @@ fn convert(change: Value) -> (Option<String>, Vec<String>) {
         timing(&config),
         config.device_twin,
         config.edge_stream,
-        config.service_bus,
+        (&config.service_bus, config.task_manager),
         config.edge_mesh,
         (databases(&config), &config.database, &config.status),
         config.database_keys,
@@ -375,6 +375,7 @@ async fn every_part_can_be_restarted() {
         copies: Some(MemoryStore::new()),
         secrets_in_memory: false,
         recorder: Default::default(),
+        configuration: None,
     };
     let shutdown = CancellationToken::new();
     let app = App::start(&config, parts, shutdown.clone()).unwrap();

@@ -16,6 +16,7 @@ mod overlay;
 mod report;
 mod token;
 mod typed;
+mod update;
 
 use std::{
     fmt::Display,
@@ -39,6 +40,8 @@ pub use self::{
 pub(crate) use self::{
     fill::{fill, relocate},
     host::is_of_node,
+    token::replace_like,
+    update::update,
 };
 use self::{overlay::SchemaNode, report::Report};
 

@@ -332,8 +332,8 @@ fn unsupported_settings_are_warned_of() {
         ),
         ("modules: {serviceBus: {enable: false, port: 9060}}", ""),
         (
-            "modules: {taskManager: {enable: true}}",
-            "modules.taskManager: not used",
+            "modules: {taskManager: {allowConnectionUpdates: true}}",
+            "modules.taskManager.allowConnectionUpdates: has no effect",
         ),
         (
             "modules: {edgeHub: {websocket: {readDeadline: 30}}}",

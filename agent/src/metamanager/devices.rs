@@ -1,5 +1,5 @@
 //! Devices: their objects as the cloud sent them, and the cloud's messages for other modules. MetaManager stores the objects
-//! and forwards the messages to DeviceTwin, EventBus and ServiceBus.
+//! and forwards the messages to DeviceTwin, EventBus, ServiceBus and TaskManager.
 
 use std::collections::BTreeSet;
 #[cfg(test)]
@@ -11,7 +11,7 @@ use objectstore::Store;
 use objectstore::{Key, Object, StoreError, Watch};
 use serde_json::Value;
 use tokio::sync::mpsc;
-use wire::{Down, Downstream, Header, ResourceType, topic::DeviceId};
+use wire::{Down, Downstream, Header, ResourceType, node_job::JobPath, topic::DeviceId};
 
 use super::desired::{Desired, resource};
 
@@ -107,7 +107,7 @@ impl CloudMessages {
     }
 }
 
-/// The messages of the cloud's router for topics or HTTP services, each with the header that its answer needs, for their one
+/// The messages of the cloud for topics, HTTP services or node jobs, each with the header that its answer needs, for their one
 /// reader.
 #[derive(Debug)]
 pub struct RouterMessages(mpsc::Receiver<Down>);
@@ -132,6 +132,7 @@ pub(super) struct ModuleReceivers {
     pub(super) devices: CloudMessages,
     pub(super) topics: RouterMessages,
     pub(super) services: RouterMessages,
+    pub(super) jobs: RouterMessages,
 }
 
 /// Forwards messages to the modules that handle them.
@@ -140,6 +141,7 @@ pub(super) struct ModuleForwarder {
     devices: mpsc::Sender<Downstream>,
     topics: mpsc::Sender<Down>,
     services: mpsc::Sender<Down>,
+    jobs: mpsc::Sender<Down>,
 }
 
 impl ModuleForwarder {
@@ -148,16 +150,19 @@ impl ModuleForwarder {
         let (devices, of_devices) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let (topics, of_topics) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let (services, of_services) = mpsc::channel(MAX_QUEUED_MESSAGES);
+        let (jobs, of_jobs) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let readers = ModuleReceivers {
             devices: CloudMessages(of_devices),
             topics: RouterMessages(of_topics),
             services: RouterMessages(of_services),
+            jobs: RouterMessages(of_jobs),
         };
         (
             Self {
                 devices,
                 topics,
                 services,
+                jobs,
             },
             readers,
         )
@@ -166,7 +171,7 @@ impl ModuleForwarder {
     /// Reports how full the queues are, while a sender exists.
     pub(super) fn queues(&self) -> impl Fn() -> Vec<Queue> + Send + Sync + Clone + use<> {
         let (devices, topics) = (self.devices.downgrade(), self.topics.downgrade());
-        let services = self.services.downgrade();
+        let (services, jobs) = (self.services.downgrade(), self.jobs.downgrade());
         move || {
             let devices = Queue::of("metamanager/devices", &devices);
             let topics = Queue::of("metamanager/topics", &topics);
@@ -174,6 +179,7 @@ impl ModuleForwarder {
                 .into_iter()
                 .chain(topics)
                 .chain(Queue::of("metamanager/services", &services))
+                .chain(Queue::of("metamanager/jobs", &jobs))
                 .collect()
         }
     }
@@ -194,6 +200,8 @@ impl ModuleForwarder {
             }
             Downstream::Subscription { .. } | Downstream::Publish { .. } => &self.topics,
             Downstream::ServiceTarget { .. } | Downstream::ServiceCall { .. } => &self.services,
+            // tasks before node jobs have another form
+            Downstream::Job { path, .. } if JobPath::parse(path.as_str()).is_some() => &self.jobs,
             // what is stored, what answers a question of this node, and what nobody here carries out
             Downstream::Object { .. }
             | Downstream::Answer { .. }

@@ -156,6 +156,8 @@ pub struct Endpoints {
     pub topic_messages: RouterMessages,
     /// The cloud's messages for HTTP services.
     pub service_messages: RouterMessages,
+    /// The cloud's messages of node jobs.
+    pub job_messages: RouterMessages,
 }
 
 /// Builds MetaManager.
@@ -214,6 +216,7 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
         devices: device_messages,
         topics: topic_messages,
         services: service_messages,
+        jobs: job_messages,
     } = readers;
     let queues = forwarder.queues();
     let queues = Arc::new(move || {
@@ -250,6 +253,7 @@ pub fn new(config: Config) -> (MetaManager, Endpoints) {
             device_messages,
             topic_messages,
             service_messages,
+            job_messages,
         },
     )
 }

@@ -181,6 +181,7 @@ impl HollowNode {
             pod_network: Some(self.runtime.pod_network()),
             secrets_in_memory: false,
             recorder: Default::default(),
+            configuration: None,
         };
         // each line of the agent's log names its node
         let span = error_span!("agent", node = %self.name);
@@ -332,6 +333,7 @@ pub fn edgecore_yaml(
                 "tlsCertFile": path(identity::FILES[0]),
                 "tlsPrivateKeyFile": path(identity::FILES[1]),
             },
+            "taskManager": {"enable": true},
             "edgeStream": {
                 "enable": cloud.tunnel.is_some(),
                 // Nodes dial this only if there is a tunnel.

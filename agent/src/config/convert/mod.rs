@@ -65,6 +65,7 @@ pub(super) fn convert(file: File, report: &mut Report) -> Config {
         device_twin: services::device_twin(modules.device_twin, &mut values),
         edge_stream: services::edge_stream(modules.edge_stream, &mut values),
         service_bus: service_bus::convert(modules.service_bus, &mut values),
+        task_manager: services::task_manager(&modules.task_manager, &mut values),
         edge_mesh: edge_mesh::convert(modules.edge_mesh, &mut values),
         require_authorization: requires_authorization,
     }

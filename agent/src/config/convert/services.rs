@@ -7,13 +7,26 @@ use crate::config::{
     file,
     typed::{
         DeviceTwin, EdgeStream, Endpoint, EventBus, InternalAccess, MetaManager, MetaServer,
-        MqttMode, TlsFiles,
+        MqttMode, TaskManager, TlsFiles,
     },
 };
 
 /// The node's own certificate and key, which EdgeCore's defaults name for MetaServer and which are invalid for servers.
 const DEFAULT_CERT: &str = "/etc/kubeedge/certs/server.crt";
 const DEFAULT_KEY: &str = "/etc/kubeedge/certs/server.key";
+
+pub(super) fn task_manager(
+    written: &file::TaskManager,
+    values: &mut Values<'_>,
+) -> Option<TaskManager> {
+    if !written.enable && written.allow_connection_updates {
+        let path = "modules.taskManager.allowConnectionUpdates".to_owned();
+        values.no_effect(path, "modules.taskManager.enable is false");
+    }
+    written.enable.then_some(TaskManager {
+        allow_connection_updates: written.allow_connection_updates,
+    })
+}
 
 pub(super) fn meta_manager(
     written: file::MetaManager,

@@ -16,6 +16,7 @@ pub(super) use self::{
     edged::{Edged, Kubelet, Taint},
     services::{
         DeviceTwin, EdgeStream, EventBus, InternalAccess, MetaManager, MetaServer, ServiceBus,
+        TaskManager,
     },
 };
 
@@ -65,6 +66,7 @@ pub(super) struct Modules {
     pub(super) device_twin: DeviceTwin,
     pub(super) edge_stream: EdgeStream,
     pub(super) service_bus: ServiceBus,
+    pub(super) task_manager: TaskManager,
     /// Not a module of EdgeCore any more.
     #[serde(default)]
     pub(super) edge_mesh: EdgeMesh,

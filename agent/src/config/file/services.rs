@@ -111,6 +111,15 @@ pub(in crate::config) struct EdgeStream {
 
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
+pub(in crate::config) struct TaskManager {
+    pub(in crate::config) enable: bool,
+    /// Not a setting of EdgeCore.
+    #[serde(default)]
+    pub(in crate::config) allow_connection_updates: bool,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(in crate::config) struct ServiceBus {
     pub(in crate::config) enable: bool,
     pub(in crate::config) server: String,

@@ -62,7 +62,7 @@ pub fn remove_token(path: &Path) -> Result<(), Error> {
         path: path.to_owned(),
         source,
     })?;
-    replace(&target, wiped.as_bytes()).map_err(|source| Error::Write {
+    replace_like(&target, wiped.as_bytes(), &target).map_err(|source| Error::Write {
         path: path.to_owned(),
         source,
     })
@@ -157,8 +157,9 @@ fn entry(line: &str) -> Option<(usize, &str, std::ops::Range<usize>)> {
     ))
 }
 
-fn replace(target: &Path, content: &[u8]) -> io::Result<()> {
-    let metadata = fs::metadata(target)?;
+/// Replaces a file, on disk when this returns. The new one has the owner and mode of the file `like`.
+pub(crate) fn replace_like(target: &Path, content: &[u8], like: &Path) -> io::Result<()> {
+    let metadata = fs::metadata(like)?;
     let temporary = PathBuf::from(format!("{}.{}.tmp", target.display(), std::process::id()));
     let written =
         write_like(&temporary, content, &metadata).and_then(|()| fs::rename(&temporary, target));

@@ -52,12 +52,21 @@ pub struct Config {
     pub edge_stream: Option<EdgeStream>,
     /// Calls of local HTTP servers for the cloud, and of the cloud's for local programs.
     pub service_bus: Option<ServiceBus>,
+    /// Node jobs of the cloud.
+    pub task_manager: Option<TaskManager>,
     /// Services by name and address.
     pub edge_mesh: Option<EdgeMesh>,
     /// Whether MetaServer authenticates callers: the feature gate of this name.
     pub require_authorization: bool,
     /// The socket of `edge-agent status`.
     pub status: StatusSocket,
+}
+
+/// Node jobs of the cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskManager {
+    /// Whether a job may change settings on which the connection to the cloud depends.
+    pub allow_connection_updates: bool,
 }
 
 /// The socket on which the agent reports its state.

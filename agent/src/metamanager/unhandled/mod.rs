@@ -16,6 +16,10 @@ use wire::{
 const ENABLE_SERVICE_BUS: &str =
     "set modules.serviceBus.enable to true in edgecore.yaml of the node and restart its agent";
 
+/// How to enable TaskManager.
+const ENABLE_TASK_MANAGER: &str =
+    "set modules.taskManager.enable to true in edgecore.yaml of the node and restart its agent";
+
 /// Counts the logged messages.
 #[derive(Debug, Default)]
 pub(super) struct Unhandled(Mutex<Repeated>);
@@ -87,7 +91,7 @@ fn name(body: &Downstream) -> String {
         Downstream::Volume { operation, .. } => format!("{operation} (CSI volumes)"),
         Downstream::Job { action, path, .. } => {
             format!(
-                "{} of {} (node jobs)",
+                "{} of {} (TaskManager is disabled)",
                 printable_short(action),
                 printable_short(path)
             )
@@ -148,7 +152,13 @@ fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
             action,
             path,
             ..
-        } => answer_with(job(node, &origin, &action, path, &why)),
+        } => answer_with(job(
+            node,
+            &origin,
+            &action,
+            path,
+            &format!("{why}; {ENABLE_TASK_MANAGER}"),
+        )),
         Downstream::ServiceCall { .. } => answer_with(Upstream::ServiceUpload {
             target: ResourcePath::default(),
             content: json!(ServiceResponse::failure(

@@ -52,9 +52,9 @@ router_servicebus user      start   http://127.0.0.1:80/a      taken
 router_servicebus user      stop    http://127.0.0.1:80/a      taken
 router_servicebus user      GET     6666:/hello                taken
 router_servicebus user      POST    6666:/hello                taken
-taskmanager taskmanager     Check   operations.kubeedge.io/v1alpha2/nodeupgradejob/j/node/edge-1  UpdateNodeActionStatus Check
-taskmanager taskmanager     Pull    operations.kubeedge.io/v1alpha2/imageprepulljob/j/node/edge-1 UpdateNodeActionStatus Pull
-taskmanager taskmanager     Update  operations.kubeedge.io/v1alpha2/configupdatejob/j/node/edge-1 UpdateNodeActionStatus Update
+taskmanager taskmanager     Check   operations.kubeedge.io/v1alpha2/nodeupgradejob/j/node/edge-1 taken
+taskmanager taskmanager     Pull    operations.kubeedge.io/v1alpha2/imageprepulljob/j/node/edge-1 taken
+taskmanager taskmanager     Update  operations.kubeedge.io/v1alpha2/configupdatejob/j/node/edge-1 taken
 taskmanager taskmanager     upgrade upgrade/task/node/edge-1   upgrade upgrade of upgrade/task
 taskmanager taskmanager     prepull prepull/task/node/edge-1   prepull prepull of prepull/task
 cloudhub          resource  createvolume              default/volume/v error createvolume
@@ -131,13 +131,15 @@ async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, S
         ends.device_messages,
         ends.topic_messages,
         ends.service_messages,
+        ends.job_messages,
     ));
     let readers = async {
-        if let Some((devices, topics, services)) = &mut readers {
+        if let Some((devices, topics, services, jobs)) = &mut readers {
             tokio::join!(
                 async { while devices.next().await.is_some() {} },
                 async { while topics.next().await.is_some() {} },
                 async { while services.next().await.is_some() {} },
+                async { while jobs.next().await.is_some() {} },
             );
         }
         std::future::pending::<()>().await
@@ -267,6 +269,13 @@ async fn messages_for_a_disabled_module_are_logged() {
             "router_servicebus",
             "user",
             "GET (ServiceBus is disabled)",
+        ),
+        (
+            "Check",
+            "operations.kubeedge.io/v1alpha2/imageprepulljob/j/node/edge-1",
+            "taskmanager",
+            "taskmanager",
+            "(TaskManager is disabled)",
         ),
     ] {
         let told = message(source, group, operation, resource, &Value::Null, "asked");

@@ -1,0 +1,73 @@
+//! Starts TaskManager.
+
+use std::sync::Arc;
+
+use componentbase::Supervisor;
+use edged::{ImagePuller, Signals, machine_signals};
+use kube::Client;
+use objectstore::Store;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
+
+use super::{Error, connect};
+use crate::{
+    config::Config,
+    edgehub::EdgeHub,
+    metamanager::RouterMessages,
+    taskmanager::{self, ClientOfSecrets, Configuration, Task},
+};
+
+/// The store, the connection, the client and the machine that TaskManager needs.
+pub(super) struct Deps {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) hub: EdgeHub,
+    pub(super) messages: RouterMessages,
+    pub(super) client: Client,
+    pub(super) runtime: Channel,
+    pub(super) signals: Option<Arc<dyn Signals>>,
+    pub(super) configuration: Option<Configuration>,
+}
+
+/// Starts TaskManager, if enabled.
+pub(super) fn start(
+    config: &Config,
+    deps: Deps,
+    supervisor: &mut Supervisor,
+    shutdown: &CancellationToken,
+) -> Result<(), Error> {
+    let Some(settings) = &config.task_manager else {
+        return Ok(());
+    };
+    let Deps {
+        store,
+        hub,
+        messages,
+        client,
+        runtime,
+        signals,
+        configuration,
+    } = deps;
+    let pods = &config.edged;
+    let images = (pods.image_endpoint != pods.runtime_endpoint)
+        .then(|| connect(&pods.image_endpoint))
+        .transpose()?;
+    let measures_cpu = signals.is_none();
+    let signals =
+        signals.unwrap_or_else(|| machine_signals(runtime.clone(), pods.root_dir.clone()));
+    let task = Task::new(
+        taskmanager::Config {
+            node: config.node.name.clone(),
+            store,
+            hub,
+            client: ClientOfSecrets(client),
+            images: ImagePuller::new(runtime, images),
+            signals,
+            measures_cpu,
+            configuration,
+            may_disconnect: settings.allow_connection_updates,
+        },
+        messages,
+    );
+    supervisor.supervise_optional("taskmanager", task, shutdown);
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! TaskManager: carries out node jobs of the cloud on this node, and reports each action.
+//!
+//! In: the first action of a job with its spec, and its cancellation. Out: the outcome of each action, in order, until the connection has
+//! taken it. Jobs and reports are stored: after a restart a job goes on at the action that was not reported, and reports that were not
+//! sent are. A first action that comes again, as after a reconnect, is answered with the reports so far.
+//!
+//! | part | what |
+//! |---|---|
+//! | `jobs` | the jobs of this node, pure |
+//! | `check_items` | the measured resources that a job asks for |
+//! | `pull` | pulls images |
+//! | `configuration` | changes edgecore.yaml, and restores it if the agent does not start or connect with it |
+//! | `task` | the one owner: receives, works, reports |
+//!
+//! Source: KubeEdge's `edge/pkg/taskmanager`. Differences: nothing is lost at a restart, the credentials of a pull are found as kubelet finds
+//! them, and an unknown action is answered.
+
+mod check_items;
+mod configuration;
+mod jobs;
+mod pull;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use edged::{ImagePuller, Signals};
+use kube::Client;
+use objectstore::Store;
+
+pub use self::configuration::Configuration;
+pub(crate) use self::{
+    configuration::{count_start, give_up_after},
+    task::Task,
+};
+use crate::edgehub::EdgeHub;
+
+/// What TaskManager needs.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// The name of this node.
+    pub(crate) node: String,
+    /// The store of jobs and reports.
+    pub(crate) store: Arc<dyn Store>,
+    /// The connection to the cloud.
+    pub(crate) hub: EdgeHub,
+    /// The local API, which fetches Secrets from the cloud.
+    pub(crate) client: ClientOfSecrets,
+    /// Pulls images.
+    pub(crate) images: ImagePuller,
+    /// The measured memory and disks.
+    pub(crate) signals: Arc<dyn Signals>,
+    /// Whether the processor's load is measured; that of a simulated node is not its own.
+    pub(crate) measures_cpu: bool,
+    /// edgecore.yaml; `None` for an agent without a file of its own.
+    pub(crate) configuration: Option<Configuration>,
+    /// Whether a job may change settings on which the connection to the cloud depends.
+    pub(crate) may_disconnect: bool,
+}
+
+/// A client that reads Secrets.
+#[derive(Clone)]
+pub(crate) struct ClientOfSecrets(pub(crate) Client);
+
+impl std::fmt::Debug for ClientOfSecrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClientOfSecrets")
+    }
+}

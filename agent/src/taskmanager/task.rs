@@ -1,0 +1,370 @@
+//! The one owner of this node's jobs: receives them, carries out their actions one after the other, and reports.
+
+use std::{collections::BTreeMap, future::pending, time::Duration};
+
+use componentbase::{Heartbeat, Link, Part, PartError, unix_millis};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use wire::{
+    Down, Downstream, Message, Upstream,
+    node_job::{Action, ActionStatus, JobKind, JobPath},
+    text::printable_short,
+};
+
+use super::{
+    Config, check_items,
+    configuration::{Configuration, Journal},
+    jobs::{Job, Jobs, Received},
+    pull,
+};
+use crate::{config, metamanager::RouterMessages, name_set::NameSet};
+
+/// The collection of jobs; none of EdgeCore's tables has jobs that could go on.
+const STORED: NameSet = NameSet::new("jobs.outrigger.dev", "jobs", "node_jobs");
+/// The wait after the store failed.
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
+/// How long a node may take if the job does not say it.
+const DEFAULT_TIMEOUT_SECONDS: u64 = 300;
+
+/// Carries out jobs.
+#[derive(Debug)]
+pub(crate) struct Task {
+    messages: RouterMessages,
+    worker: Worker,
+}
+
+#[derive(Debug)]
+struct Worker {
+    config: Config,
+    jobs: Mutex<Jobs>,
+    /// Told when a job is new or gone.
+    received: Notify,
+    /// Told when there is something to report.
+    reported: Notify,
+}
+
+impl Task {
+    /// Creates it; it does nothing before it runs.
+    pub(crate) fn new(config: Config, messages: RouterMessages) -> Self {
+        Self {
+            messages,
+            worker: Worker {
+                config,
+                jobs: Mutex::default(),
+                received: Notify::new(),
+                reported: Notify::new(),
+            },
+        }
+    }
+}
+
+impl Part for Task {
+    async fn run(
+        &mut self,
+        heartbeat: Heartbeat,
+        shutdown: CancellationToken,
+    ) -> Result<(), PartError> {
+        let Self { messages, worker } = self;
+        worker.load().await;
+        // an action may take as long as a download
+        let _rest = heartbeat.idle();
+        tokio::select! {
+            // cancel-safe: an action that was not recorded is done again after the next start
+            () = shutdown.cancelled() => {}
+            () = async {
+                tokio::join!(worker.receive(messages), worker.work(), worker.report());
+            } => {}
+        }
+        Ok(())
+    }
+}
+
+impl Worker {
+    /// Reads the stored jobs; without them the cloud's time for the jobs passes.
+    async fn load(&self) {
+        let stored = STORED.load_details(&self.config.store).await;
+        let stored = stored.unwrap_or_else(|error| {
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "failed to read the stored node jobs"
+            );
+            Default::default()
+        });
+        let jobs = stored
+            .into_values()
+            .filter_map(|job| serde_json::from_value(job).ok());
+        *self.jobs.lock() = Jobs::of(jobs);
+    }
+
+    /// Stores a job. If the disk fails, the job goes on in memory.
+    async fn store(&self, path: &str, job: Option<&Job>) {
+        let detail = job.map(|job| json!(job));
+        if let Err(error) = STORED.set_detail(&self.config.store, path, detail).await {
+            warn!(
+                job = path,
+                error = &error as &dyn std::error::Error,
+                "failed to store a node job; a restart of the agent begins it again or loses it"
+            );
+        }
+    }
+
+    async fn receive(&self, messages: &mut RouterMessages) {
+        while let Some(Down { header, body }) = messages.next().await {
+            let Downstream::Job {
+                action, path, spec, ..
+            } = body
+            else {
+                continue;
+            };
+            let (received, known) = {
+                let mut jobs = self.jobs.lock();
+                let node = &self.config.node;
+                let received = jobs.receive(node, &header.msg_id, path.as_str(), &action, spec);
+                (received, jobs.paths())
+            };
+            match received {
+                Received::Changed(job) => {
+                    info!(job = job.path, action, "node job received");
+                    self.store(&job.path, Some(&job)).await;
+                    self.forget_others(&known).await;
+                }
+                Received::Removed(path) => {
+                    info!(
+                        job = path,
+                        "node job cancelled: it was deleted in the cloud"
+                    );
+                    self.store(&path, None).await;
+                }
+                Received::Ignored(why) => {
+                    warn!(
+                        job = printable_short(&path),
+                        why, "message of a node job ignored"
+                    );
+                }
+            }
+            self.received.notify_waiters();
+            self.received.notify_one();
+            self.reported.notify_one();
+        }
+    }
+
+    /// Removes stored jobs that are not known any more.
+    async fn forget_others(&self, known: &[String]) {
+        let stored = STORED.load(&self.config.store).await.unwrap_or_default();
+        for path in stored.iter().filter(|path| !known.contains(path)) {
+            self.store(path, None).await;
+        }
+    }
+
+    /// Carries out the actions of all jobs.
+    async fn work(&self) {
+        loop {
+            let due = self.jobs.lock().due();
+            let Some(job) = due else {
+                self.received.notified().await;
+                continue;
+            };
+            let outcome = tokio::select! {
+                outcome = self.act(&job) => outcome,
+                // cancel-safe: the job is gone
+                () = self.cancelled(&job) => continue,
+            };
+            if !outcome.succ {
+                warn!(
+                    job = job.path,
+                    action = outcome.action,
+                    reason = outcome.reason,
+                    "action of a node job failed"
+                );
+            }
+            let done = self.jobs.lock().done(&job, outcome);
+            if let Some(job) = done {
+                self.store(&job.path, Some(&job)).await;
+                self.reported.notify_one();
+            }
+        }
+    }
+
+    /// Returns when the job is gone.
+    async fn cancelled(&self, job: &Job) {
+        loop {
+            let told = self.received.notified();
+            if !self.jobs.lock().has(job) {
+                return;
+            }
+            told.await;
+        }
+    }
+
+    /// Carries out the next action of a job.
+    async fn act(&self, job: &Job) -> ActionStatus {
+        let name = job.next.clone().unwrap_or_default();
+        let kind = JobPath::parse(&job.path).map(|path| path.kind);
+        let (outcome, extend) = match (kind, Action::parse(&name)) {
+            (Some(JobKind::ImagePrePull), Some(action)) => self.pull(action, &job.spec).await,
+            (Some(JobKind::ConfigUpdate), Some(action)) => {
+                (self.update(action, job).await, String::new())
+            }
+            (Some(kind), _) => {
+                let why = format!("this agent does not carry out a {} yet", kind.kind());
+                (Err(why), String::new())
+            }
+            (None, _) => (
+                Err("its path is not that of a node job".to_owned()),
+                String::new(),
+            ),
+        };
+        ActionStatus {
+            action: name,
+            succ: outcome.is_ok(),
+            finish_time: Timestamp::now().to_string(),
+            reason: outcome.err().unwrap_or_default(),
+            extend,
+        }
+    }
+
+    /// Carries out an action of a pull; returns its outcome, and that of each image as JSON text.
+    async fn pull(&self, action: Action, spec: &Value) -> (Result<(), String>, String) {
+        let spec: pull::Spec = match serde_json::from_value(spec.clone()) {
+            Ok(spec) => spec,
+            Err(error) => {
+                return (
+                    Err(format!("the spec of the job is invalid: {error}")),
+                    String::new(),
+                );
+            }
+        };
+        let template = spec.image_pre_pull_template;
+        let config = &self.config;
+        if action == Action::Check {
+            let items = &template.check_items;
+            let checked = check_items::check(items, &*config.signals, config.measures_cpu).await;
+            return (checked, String::new());
+        }
+        let (images, whole) = pull::pull(&template, &config.images, &config.client).await;
+        (whole, json!(images).to_string())
+    }
+
+    /// Carries out an action of an update of the configuration. A changed configuration is confirmed by the agent that starts with it.
+    async fn update(&self, action: Action, job: &Job) -> Result<(), String> {
+        let Some(file) = &self.config.configuration else {
+            return Err(
+                "this agent has no edgecore.yaml of its own: it is a simulated node".to_owned(),
+            );
+        };
+        let spec: UpdateSpec = serde_json::from_value(job.spec.clone())
+            .map_err(|error| format!("the spec of the job is invalid: {error}"))?;
+        let updated = || {
+            let text = std::fs::read_to_string(file.path())
+                .map_err(|error| format!("cannot read {}: {error}", file.path().display()))?;
+            let may_disconnect = self.config.may_disconnect;
+            let new = config::update(file.path(), &text, &spec.update_fields, may_disconnect)?;
+            Ok::<_, String>((new != text).then_some(new))
+        };
+        match action {
+            Action::Check => updated().map(drop),
+            Action::BackUp => file.back_up(),
+            Action::Update => match file.journal(&job.id) {
+                Some(Journal {
+                    failed: Some(why), ..
+                }) => Err(why),
+                Some(_) => self.confirm(file, spec.limit()).await,
+                None => match updated()? {
+                    None => Ok(()),
+                    Some(text) => {
+                        file.change(&job.id, &text)?;
+                        // this process ends
+                        pending().await
+                    }
+                },
+            },
+            Action::RollBack => match file.roll_back()? {
+                true => pending().await,
+                false => Ok(()),
+            },
+            Action::WaitingConfirmation | Action::Upgrade | Action::Pull => {
+                Err("a ConfigUpdateJob has no such action".to_owned())
+            }
+        }
+    }
+
+    /// Waits until the node is connected with the new configuration.
+    async fn confirm(&self, file: &Configuration, limit: Duration) -> Result<(), String> {
+        let mut link = self.config.hub.link();
+        let connected = link.wait_for(|link| *link != Link::Down);
+        match timeout(limit, connected).await {
+            Ok(Ok(_)) => {
+                file.confirm();
+                Ok(())
+            }
+            _ => Err(format!(
+                "the node has not reached the cloud within {} s with the new configuration",
+                limit.as_secs()
+            )),
+        }
+    }
+
+    /// Sends reports in their order, each until the connection has taken it.
+    async fn report(&self) {
+        let mut link = self.config.hub.link();
+        loop {
+            let unsent = self.jobs.lock().unsent();
+            let Some((job, status)) = unsent else {
+                self.reported.notified().await;
+                continue;
+            };
+            // ends only with the connection's owner, as this does
+            if link.wait_for(|link| *link != Link::Down).await.is_err() {
+                return;
+            }
+            if self
+                .config
+                .hub
+                .deliver(message(&job, &status))
+                .await
+                .is_err()
+            {
+                sleep(STORE_RETRY_DELAY).await;
+                continue;
+            }
+            let sent = self.jobs.lock().sent(&job);
+            if let Some(job) = sent {
+                self.store(&job.path, Some(&job)).await;
+            }
+        }
+    }
+}
+
+/// The spec of an update.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct UpdateSpec {
+    update_fields: BTreeMap<String, String>,
+    #[serde(default)]
+    timeout_seconds: Option<u64>,
+}
+
+impl UpdateSpec {
+    /// Returns how long the node may take to connect: half of the job's time, so that the rollback fits into it.
+    fn limit(&self) -> Duration {
+        let seconds = self.timeout_seconds.filter(|seconds| *seconds > 0);
+        Duration::from_secs(seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS).div_ceil(2))
+    }
+}
+
+/// Builds the message of a report. It names the message that began the job, so that the cloud can tell jobs of one name apart.
+fn message(job: &Job, status: &ActionStatus) -> Message {
+    let body = Upstream::ActionStatus {
+        path: job.path.as_str().into(),
+        status: json!(status),
+    };
+    body.into_message(unix_millis()).answering(&job.id)
+}

@@ -1,0 +1,142 @@
+//! The jobs of a node, as the cloud sends them.
+
+use serde_json::json;
+use wire::node_job::ActionStatus;
+
+use super::jobs::{Job, Jobs, Received};
+
+const PULL: &str = "operations.kubeedge.io/v1alpha2/imageprepulljob/a/node/edge-1";
+
+fn outcome(action: &str, succeeds: bool) -> ActionStatus {
+    ActionStatus {
+        action: action.to_owned(),
+        succ: succeeds,
+        ..ActionStatus::default()
+    }
+}
+
+/// Begins a job.
+fn begun(jobs: &mut Jobs, path: &str, id: &str) -> Job {
+    match jobs.receive("edge-1", id, path, "Check", json!({})) {
+        Received::Changed(job) => job,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn actions_are_done_and_reported_in_their_order() {
+    let mut jobs = Jobs::default();
+    let job = begun(&mut jobs, PULL, "1");
+    assert_eq!(jobs.due().unwrap().next.as_deref(), Some("Check"));
+    let job = jobs.done(&job, outcome("Check", true)).unwrap();
+    assert_eq!(job.next.as_deref(), Some("Pull"));
+    let job = jobs.done(&job, outcome("Pull", true)).unwrap();
+    assert_eq!((job.next.as_deref(), jobs.due()), (None, None));
+    let mut sent = Vec::new();
+    while let Some((job, status)) = jobs.unsent() {
+        sent.push(status.action);
+        jobs.sent(&job).unwrap();
+    }
+    assert_eq!(sent, ["Check", "Pull"]);
+
+    // the first action again is a question: all reports are sent again, nothing is done again
+    begun(&mut jobs, PULL, "1");
+    assert_eq!(jobs.due(), None);
+    assert_eq!(jobs.unsent().unwrap().1.action, "Check");
+    // of another job of this name it is an order
+    begun(&mut jobs, PULL, "2");
+    assert_eq!(jobs.due().unwrap().id, "2");
+    assert_eq!(jobs.unsent(), None);
+}
+
+#[test]
+fn a_report_that_was_asked_for_again_while_it_was_sent_is_sent_again() {
+    let mut jobs = Jobs::default();
+    let job = begun(&mut jobs, PULL, "1");
+    jobs.done(&job, outcome("Check", true)).unwrap();
+    let (first, _) = jobs.unsent().unwrap();
+    jobs.sent(&first).unwrap();
+    let job = jobs.due().unwrap();
+    jobs.done(&job, outcome("Pull", true)).unwrap();
+    let (second, _) = jobs.unsent().unwrap();
+    begun(&mut jobs, PULL, "1");
+    assert_eq!(jobs.sent(&second), None);
+    assert_eq!(jobs.unsent().unwrap().1.action, "Check");
+}
+
+#[test]
+fn a_failed_action_ends_a_job() {
+    let mut jobs = Jobs::default();
+    let job = begun(&mut jobs, PULL, "1");
+    let job = jobs.done(&job, outcome("Check", false)).unwrap();
+    assert_eq!((job.next, job.reports.len()), (None, 1));
+}
+
+#[test]
+fn messages_that_make_no_sense_change_nothing_or_are_answered() {
+    for (path, action, why) in [
+        (
+            "operations.kubeedge.io/v1alpha2/imageprepulljob/a/node/edge-2",
+            "Check",
+            "it is for another node",
+        ),
+        (
+            "operations.kubeedge.io/v1alpha2/imageprepulljob/a",
+            "Check",
+            "its path is not that of a node job",
+        ),
+        (PULL, "Cancel", "the job is unknown"),
+    ] {
+        let received = Jobs::default().receive("edge-1", "1", path, action, json!({}));
+        assert_eq!(received, Received::Ignored(why));
+    }
+    for action in ["Explode", "Upgrade", ""] {
+        let mut jobs = Jobs::default();
+        jobs.receive("edge-1", "1", PULL, action, json!({}));
+        let (_, report) = jobs.unsent().unwrap();
+        assert_eq!((report.action.as_str(), report.succ), (action, false));
+        assert_eq!(report.reason, "ImagePrePullJob has no such action");
+        assert_eq!(jobs.due(), None);
+    }
+}
+
+#[test]
+fn a_cancelled_job_is_gone() {
+    let mut jobs = Jobs::default();
+    let job = begun(&mut jobs, PULL, "1");
+    assert_eq!(
+        jobs.receive("edge-1", "9", PULL, "Cancel", json!(null)),
+        Received::Removed(PULL.to_owned())
+    );
+    assert!(!jobs.has(&job) && jobs.due().is_none());
+    assert_eq!(jobs.done(&job, outcome("Check", true)), None);
+}
+
+#[test]
+fn jobs_are_limited_and_ended_ones_make_room() {
+    let mut jobs = Jobs::default();
+    let path = |number: usize| {
+        format!("operations.kubeedge.io/v1alpha2/imageprepulljob/j{number}/node/edge-1")
+    };
+    for number in 0..32 {
+        begun(&mut jobs, &path(number), "1");
+    }
+    let refused = begun(&mut jobs, &path(99), "1");
+    assert!(refused.reports[0].reason.starts_with("32 other jobs wait"));
+    let (report, _) = jobs.unsent().unwrap();
+    jobs.sent(&report).unwrap();
+    let accepted = begun(&mut jobs, &path(100), "1");
+    assert_eq!(accepted.next.as_deref(), Some("Check"));
+    assert_eq!(jobs.paths().len(), 33);
+}
+
+#[test]
+fn stored_jobs_go_on() {
+    let mut jobs = Jobs::default();
+    let job = begun(&mut jobs, PULL, "1");
+    let job = jobs.done(&job, outcome("Check", true)).unwrap();
+    let stored = serde_json::to_value(&job).unwrap();
+    let jobs = Jobs::of([serde_json::from_value(stored).unwrap()]);
+    assert_eq!(jobs.due().unwrap().next.as_deref(), Some("Pull"));
+    assert_eq!(jobs.unsent().unwrap().1.action, "Check");
+}
