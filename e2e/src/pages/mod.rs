@@ -41,6 +41,8 @@ pub const SESSIONS: [(&str, &[&str]); 7] = [
             "docs/controllers.md",
             "docs/kubeconfig.md",
             "docs/scenarios.md",
+            "docs/node-jobs.md",
+            "docs/node-groups.md",
         ],
     ),
     (

@@ -28,6 +28,7 @@ mod mounts;
 mod names;
 mod network;
 mod node;
+mod node_jobs;
 mod own_network;
 mod packages;
 mod pressure;

@@ -67,9 +67,7 @@ Environment:
   KUBECONFIG                         Kubeconfig files, as for kubectl
   CLOUDSIM_LOG, CLOUDSIM_LOG_FORMAT  Values of --log-filter and --log-format
   NO_COLOR                           Print no colours
-  CLICOLOR_FORCE                     Print colours in a pipe, too
-
-Not supported: node jobs (operations.kubeedge.io), node groups (apps.kubeedge.io).";
+  CLICOLOR_FORCE                     Print colours in a pipe, too";
 
 /// The notes of `cloudsim bundle --help`.
 pub(super) const BUNDLE_NOTES: &str = "\
