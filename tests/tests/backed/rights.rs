@@ -175,6 +175,29 @@ async fn devices(world: &World) {
         .await;
 }
 
+/// Jobs of all kinds, which the node reports.
+async fn jobs(world: &World) {
+    const JOBS: &str = "operations.kubeedge.io/v1alpha2";
+    let image = json!({"imagePrePullTemplate": {"nodeNames": ["edge-1"], "images": ["a/b:1"]}});
+    let key = json!({"nodeNames": ["edge-1"], "updateFields": {"modules.edgeHub.heartbeat": "20"}});
+    let version = json!({"nodeNames": ["edge-1"], "version": "v1.23.0"});
+    for (kind, spec, phase) in [
+        ("ImagePrePullJob", image, "Completed"),
+        // the node has neither a configuration nor a program of its own
+        ("ConfigUpdateJob", key, "Failure"),
+        ("NodeUpgradeJob", version, "Failure"),
+    ] {
+        let job =
+            json!({"apiVersion": JOBS, "kind": kind, "metadata": {"name": "job"}, "spec": spec});
+        world.apply(&job).await;
+        let job = world.object(JOBS, kind, "job");
+        let ended = job
+            .until("ended", |job| job["status"]["conditions"].is_array())
+            .await;
+        assert_eq!(ended["status"]["phase"], phase, "{ended}");
+    }
+}
+
 /// What nodes ask for as a session only.
 async fn raw(world: &World) {
     let caller = Caller::node(world, "edge-2").await;
@@ -284,6 +307,7 @@ async fn each_rule_is_for_a_call_that_is_made() {
     world.until_ready().await;
     pods(&world).await;
     devices(&world).await;
+    jobs(&world).await;
     raw(&world).await;
     let request = TokenRequest {
         uses: Some(1),
