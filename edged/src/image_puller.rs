@@ -1,11 +1,11 @@
 //! Pulls images that no pod needs yet, for node jobs.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use tonic::transport::Channel;
 use wire::cri;
 
-use crate::{pods::registry::credentials_of, runtime::Runtime};
+use crate::{pods::registry::credentials_of, pressure::machine::image_root, runtime::Runtime};
 
 /// Pulls images. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -15,6 +15,11 @@ impl ImagePuller {
     /// Creates it for a container runtime, CRI v1; `images` is the image service if that is another one.
     pub fn new(runtime: Channel, images: Option<Channel>) -> Self {
         Self(Runtime::new(runtime, images))
+    }
+
+    /// Returns a directory on the disk of images, if the runtime reports it and this program can access it.
+    pub async fn image_root(&self) -> Option<PathBuf> {
+        image_root(&self.0).await
     }
 
     /// Pulls an image, unless it is on this node. `secret` is the data of a Secret with credentials of registries, of type

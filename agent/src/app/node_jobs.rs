@@ -51,7 +51,7 @@ pub(super) fn start(
     let images = (pods.image_endpoint != pods.runtime_endpoint)
         .then(|| connect(&pods.image_endpoint))
         .transpose()?;
-    let measures_cpu = signals.is_none();
+    let machine = signals.is_none().then(|| pods.root_dir.clone());
     let signals =
         signals.unwrap_or_else(|| machine_signals(runtime.clone(), pods.root_dir.clone()));
     let task = Task::new(
@@ -62,7 +62,7 @@ pub(super) fn start(
             client: ClientOfSecrets(client),
             images: ImagePuller::new(runtime, images),
             signals,
-            measures_cpu,
+            machine,
             configuration,
             may_disconnect: settings.allow_connection_updates,
         },

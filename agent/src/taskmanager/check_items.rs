@@ -1,6 +1,9 @@
 //! Measures the resources that a job asks for in `checkItems`: each may be used to 80 %, as in KubeEdge.
 
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use edged::{Observation, Signal, Signals};
 use tokio::{fs, time::sleep};
@@ -10,23 +13,28 @@ const MAX_USED: u64 = 80;
 /// How long the load of the processor is measured.
 const CPU_PERIOD: Duration = Duration::from_secs(1);
 
-/// Checks each item; the error is that of the first one that fails.
+/// Checks each item; the error is that of the first one that fails. `disks` are directories on the disks of this machine; without them
+/// the node is a simulated one, whose processor is not measured.
 pub(super) async fn check(
     items: &[String],
     signals: &dyn Signals,
-    measures_cpu: bool,
+    disks: Option<Vec<PathBuf>>,
 ) -> Result<(), String> {
     for item in items {
-        match item.as_str() {
-            "cpu" if measures_cpu => limit("the processor", busy().await?)?,
-            // nothing is known of the load of a simulated node
-            "cpu" => {}
-            "mem" => signal(signals, Signal::MemoryAvailable, "memory").await?,
-            "disk" => {
-                signal(signals, Signal::NodeFsAvailable, "the disk of pods").await?;
-                signal(signals, Signal::ImageFsAvailable, "the disk of images").await?;
+        match (item.as_str(), &disks) {
+            ("cpu", Some(_)) => limit("the processor", busy().await?)?,
+            ("cpu", None) => {}
+            ("mem", _) => signal(signals, Signal::MemoryAvailable, "memory").await?,
+            ("disk", Some(disks)) => {
+                for directory in disks {
+                    let what = format!("the disk of {}", directory.display());
+                    let used =
+                        disk(directory).ok_or_else(|| format!("{what} cannot be measured"))?;
+                    limit(&what, used)?;
+                }
             }
-            other => {
+            ("disk", None) => signal(signals, Signal::NodeFsAvailable, "the disk").await?,
+            (other, _) => {
                 return Err(format!(
                     "checkItems: {other:?} is unknown; use cpu, mem or disk"
                 ));
@@ -34,6 +42,16 @@ pub(super) async fn check(
         }
     }
     Ok(())
+}
+
+/// Returns the used share of a disk as `df` shows it, percent: what only root may use counts as neither.
+fn disk(directory: &Path) -> Option<u64> {
+    let disk = nix::sys::statvfs::statvfs(directory).ok()?;
+    // these types differ between platforms
+    let blocks = |count| u64::try_from(i128::from(count)).unwrap_or_default();
+    let used = blocks(disk.blocks()).saturating_sub(blocks(disk.blocks_free()));
+    let all = used + blocks(disk.blocks_available());
+    Some((used * 100).div_ceil(all.max(1)))
 }
 
 async fn signal(signals: &dyn Signals, which: Signal, what: &str) -> Result<(), String> {
@@ -113,6 +131,12 @@ mod tests {
             limit("memory", 81).unwrap_err(),
             "memory is used to 81 %, more than the 80 % that the check allows"
         );
+    }
+
+    #[test]
+    fn a_disk_is_used_in_part() {
+        assert!(disk(Path::new("/")).is_some_and(|used| used <= 100));
+        assert_eq!(disk(Path::new("/nowhere")), None);
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use edged::{ImagePuller, Signals};
 use kube::Client;
@@ -51,8 +51,8 @@ pub(crate) struct Config {
     pub(crate) images: ImagePuller,
     /// The measured memory and disks.
     pub(crate) signals: Arc<dyn Signals>,
-    /// Whether the processor's load is measured; that of a simulated node is not its own.
-    pub(crate) measures_cpu: bool,
+    /// A directory on the disk of pods, if the processor and the disks of this machine are the node's; `None` for a simulated node.
+    pub(crate) machine: Option<PathBuf>,
     /// edgecore.yaml; `None` for an agent without a file of its own.
     pub(crate) configuration: Option<Configuration>,
     /// Whether a job may change settings on which the connection to the cloud depends.

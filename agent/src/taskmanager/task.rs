@@ -245,8 +245,16 @@ impl Worker {
         let template = spec.image_pre_pull_template;
         let config = &self.config;
         if action == Action::Check {
-            let items = &template.check_items;
-            let checked = check_items::check(items, &*config.signals, config.measures_cpu).await;
+            let disks = match &config.machine {
+                Some(root) => Some(
+                    [root.clone()]
+                        .into_iter()
+                        .chain(config.images.image_root().await),
+                ),
+                None => None,
+            };
+            let disks = disks.map(|disks| disks.collect());
+            let checked = check_items::check(&template.check_items, &*config.signals, disks).await;
             return (checked, String::new());
         }
         let (images, whole) = pull::pull(&template, &config.images, &config.client).await;

@@ -110,7 +110,7 @@ fn a_job_pulls_images_with_the_credentials_of_its_secret() -> anyhow::Result<()>
             .is_some_and(|reason| !reason.is_empty()),
         "{of_images}"
     );
-    leaves_nothing(rig)
+    leaves_nothing(&rig)
 }
 
 #[test]
@@ -201,5 +201,5 @@ fn a_job_changes_edgecore_yaml_or_restores_it() -> anyhow::Result<()> {
     ] {
         ensure!(before.pointer(field) == after.pointer(field), "{after}");
     }
-    leaves_nothing(rig)
+    leaves_nothing(&rig)
 }
