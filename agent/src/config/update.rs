@@ -1,7 +1,7 @@
 //! Changes values of edgecore.yaml by their paths, as a ConfigUpdateJob names them. Pure.
 //!
-//! A path is the names of keys joined by dots, with the number of an element in brackets: `modules.edged.registerWithTaints[0].key`. A value is
-//! text; the key's type decides whether it is a number. `{a,b}` is a list, as for KubeEdge's `--set`.
+//! A path is the names of keys joined by dots, with the number of an element in brackets: `modules.edged.registerWithTaints[0].key`. A
+//! value is text; the key's type decides whether it is a number. `{a,b}` is a list, as for KubeEdge's `--set`.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -52,14 +52,14 @@ pub(crate) fn update(
     for (key, value) in fields {
         let steps = steps(key).ok_or_else(|| format!("{key} is not a path of edgecore.yaml"))?;
         let (names, form) =
-            known(&shape, &steps).ok_or_else(|| format!("edgecore.yaml has no key {key}"))?;
+            find_key(&shape, &steps).ok_or_else(|| format!("edgecore.yaml has no key {key}"))?;
         if !may_disconnect && is_connection(key) {
             return Err(format!(
                 "{key} could disconnect the node, so it is not changed; change it on the node, or allow it there with \
                  modules.taskManager.allowConnectionUpdates"
             ));
         }
-        let value = typed(value, form).map_err(|why| format!("{key}: {why}"))?;
+        let value = parse_value(value, form).map_err(|why| format!("{key}: {why}"))?;
         if !set(&mut whole, &names, value.clone()) {
             return Err(format!(
                 "{key} does not exist: the list before it is shorter"
@@ -105,7 +105,7 @@ fn steps(path: &str) -> Option<Vec<Step<'_>>> {
 }
 
 /// Returns the steps with the keys as EdgeCore writes them, and a value of the right type; `None` if there is no such key.
-fn known<'s>(shape: &'s Value, steps: &[Step<'_>]) -> Option<(Vec<Step<'s>>, &'s Value)> {
+fn find_key<'s>(shape: &'s Value, steps: &[Step<'_>]) -> Option<(Vec<Step<'s>>, &'s Value)> {
     let (mut at, mut names) = (shape, Vec::new());
     for step in steps {
         at = match step {
@@ -127,7 +127,7 @@ fn known<'s>(shape: &'s Value, steps: &[Step<'_>]) -> Option<(Vec<Step<'s>>, &'s
 }
 
 /// Converts a text to the type of `form`.
-fn typed(text: &str, form: &Value) -> Result<Value, String> {
+fn parse_value(text: &str, form: &Value) -> Result<Value, String> {
     let bare = text.trim();
     let quoted = bare
         .strip_prefix('"')
@@ -166,7 +166,7 @@ fn typed(text: &str, form: &Value) -> Result<Value, String> {
                 .map(str::trim)
                 .filter(|part| !part.is_empty());
             parts
-                .map(|part| typed(part, form))
+                .map(|part| parse_value(part, form))
                 .collect::<Result<Vec<_>, _>>()
                 .map(Value::Array)
         }
@@ -256,7 +256,7 @@ modules:
     registerNodeLabels: {site: a}
 ";
 
-    fn changed(fields: &[(&str, &str)], may_disconnect: bool) -> Result<String, String> {
+    fn change(fields: &[(&str, &str)], may_disconnect: bool) -> Result<String, String> {
         let fields = fields
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -270,10 +270,10 @@ modules:
 
     #[test]
     fn a_value_of_a_line_keeps_its_comments() {
-        let text = changed(&[("modules.edgeHub.heartbeat", "30")], false).unwrap();
+        let text = change(&[("modules.edgeHub.heartbeat", "30")], false).unwrap();
         assert_eq!(text, TEXT.replace("heartbeat: 15", "heartbeat: 30"));
         assert_eq!(
-            changed(&[("modules.edgehub.heartbeat", "15")], false).unwrap(),
+            change(&[("modules.edgehub.heartbeat", "15")], false).unwrap(),
             TEXT
         );
     }
@@ -318,7 +318,7 @@ modules:
                 Value::from(20),
             ),
         ] {
-            let text = changed(&[(key, value)], true).unwrap();
+            let text = change(&[(key, value)], true).unwrap();
             assert_eq!(
                 yaml::parse(&text).unwrap().pointer(pointer),
                 Some(&wanted),
@@ -376,11 +376,11 @@ modules:
                 "could disconnect the node",
             ),
         ] {
-            let error = changed(&[(key, value)], false).unwrap_err();
+            let error = change(&[(key, value)], false).unwrap_err();
             assert!(error.contains(why), "{key}: {error}");
         }
         assert!(
-            changed(
+            change(
                 &[("modules.edgeHub.websocket.server", "other.example:10000")],
                 true
             )

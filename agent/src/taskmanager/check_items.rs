@@ -56,13 +56,13 @@ fn disk(directory: &Path) -> Option<u64> {
 
 async fn signal(signals: &dyn Signals, which: Signal, what: &str) -> Result<(), String> {
     match signals.read().await.signals.get(&which) {
-        Some(observation) => limit(what, used(observation)),
+        Some(observation) => limit(what, usage(observation)),
         None => Err(format!("the usage of {what} cannot be measured")),
     }
 }
 
 /// Returns the used share of a resource, percent.
-fn used(observation: &Observation) -> u64 {
+fn usage(observation: &Observation) -> u64 {
     let (capacity, available) = (observation.capacity.max(1), observation.available.max(0));
     u64::try_from((capacity - available).max(0) * 100 / capacity).unwrap_or(100)
 }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn usage_is_a_share_of_the_capacity() {
         let of = |available, capacity| {
-            used(&Observation {
+            usage(&Observation {
                 available,
                 capacity,
             })

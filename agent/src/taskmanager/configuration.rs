@@ -128,7 +128,10 @@ fn give_up(path: &Path, why: String) -> bool {
     let Some(mut journal) = read(path) else {
         return false;
     };
-    warn!(why, "restoring the configuration before the node job");
+    warn!(
+        reason = why,
+        "restoring the configuration before the node job"
+    );
     journal.failed = Some(why);
     match restore(path).and_then(|_| write(path, &journal)) {
         Ok(()) => true,

@@ -131,7 +131,7 @@ impl Jobs {
     }
 
     /// Adds the outcome of the job's action; returns the job to store, `None` if it is gone.
-    pub(super) fn done(&mut self, job: &Job, outcome: ActionStatus) -> Option<Job> {
+    pub(super) fn record(&mut self, job: &Job, outcome: ActionStatus) -> Option<Job> {
         let job = self
             .0
             .iter_mut()
@@ -154,7 +154,7 @@ impl Jobs {
     }
 
     /// Notes that a report was sent; returns the job to store. A job that was told again in the meantime begins with its first report.
-    pub(super) fn sent(&mut self, sent: &Job) -> Option<Job> {
+    pub(super) fn confirm_sent(&mut self, sent: &Job) -> Option<Job> {
         let same = |known: &&mut Job| known.path == sent.path && known.id == sent.id;
         let job = self
             .0

@@ -12,8 +12,8 @@
 //! | `configuration` | changes edgecore.yaml, and restores it if the agent does not start or connect with it |
 //! | `task` | the one owner: receives, works, reports |
 //!
-//! Source: KubeEdge's `edge/pkg/taskmanager`. Differences: nothing is lost at a restart, the credentials of a pull are found as kubelet finds
-//! them, and an unknown action is answered.
+//! Source: KubeEdge's `edge/pkg/taskmanager`. Differences: nothing is lost at a restart, the credentials of a pull are found as kubelet
+//! finds them, and an unknown action is answered.
 
 mod check_items;
 mod configuration;

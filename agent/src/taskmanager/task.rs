@@ -146,7 +146,8 @@ impl Worker {
                 Received::Ignored(why) => {
                     warn!(
                         job = printable_short(&path),
-                        why, "message of a node job ignored"
+                        reason = why,
+                        "message of a node job ignored"
                     );
                 }
             }
@@ -175,7 +176,7 @@ impl Worker {
             let outcome = tokio::select! {
                 outcome = self.act(&job) => outcome,
                 // cancel-safe: the job is gone
-                () = self.cancelled(&job) => continue,
+                () = self.wait_cancelled(&job) => continue,
             };
             if !outcome.succ {
                 warn!(
@@ -185,7 +186,7 @@ impl Worker {
                     "action of a node job failed"
                 );
             }
-            let done = self.jobs.lock().done(&job, outcome);
+            let done = self.jobs.lock().record(&job, outcome);
             if let Some(job) = done {
                 self.store(&job.path, Some(&job)).await;
                 self.reported.notify_one();
@@ -194,7 +195,7 @@ impl Worker {
     }
 
     /// Returns when the job is gone.
-    async fn cancelled(&self, job: &Job) {
+    async fn wait_cancelled(&self, job: &Job) {
         loop {
             let told = self.received.notified();
             if !self.jobs.lock().has(job) {
@@ -343,7 +344,7 @@ impl Worker {
                 sleep(STORE_RETRY_DELAY).await;
                 continue;
             }
-            let sent = self.jobs.lock().sent(&job);
+            let sent = self.jobs.lock().confirm_sent(&job);
             if let Some(job) = sent {
                 self.store(&job.path, Some(&job)).await;
             }

@@ -16,7 +16,7 @@ fn outcome(action: &str, succeeds: bool) -> ActionStatus {
 }
 
 /// Begins a job.
-fn begun(jobs: &mut Jobs, path: &str, id: &str) -> Job {
+fn begin(jobs: &mut Jobs, path: &str, id: &str) -> Job {
     match jobs.receive("edge-1", id, path, "Check", json!({})) {
         Received::Changed(job) => job,
         other => panic!("{other:?}"),
@@ -26,25 +26,25 @@ fn begun(jobs: &mut Jobs, path: &str, id: &str) -> Job {
 #[test]
 fn actions_are_done_and_reported_in_their_order() {
     let mut jobs = Jobs::default();
-    let job = begun(&mut jobs, PULL, "1");
+    let job = begin(&mut jobs, PULL, "1");
     assert_eq!(jobs.due().unwrap().next.as_deref(), Some("Check"));
-    let job = jobs.done(&job, outcome("Check", true)).unwrap();
+    let job = jobs.record(&job, outcome("Check", true)).unwrap();
     assert_eq!(job.next.as_deref(), Some("Pull"));
-    let job = jobs.done(&job, outcome("Pull", true)).unwrap();
+    let job = jobs.record(&job, outcome("Pull", true)).unwrap();
     assert_eq!((job.next.as_deref(), jobs.due()), (None, None));
     let mut sent = Vec::new();
     while let Some((job, status)) = jobs.unsent() {
         sent.push(status.action);
-        jobs.sent(&job).unwrap();
+        jobs.confirm_sent(&job).unwrap();
     }
     assert_eq!(sent, ["Check", "Pull"]);
 
     // the first action again is a question: all reports are sent again, nothing is done again
-    begun(&mut jobs, PULL, "1");
+    begin(&mut jobs, PULL, "1");
     assert_eq!(jobs.due(), None);
     assert_eq!(jobs.unsent().unwrap().1.action, "Check");
     // of another job of this name it is an order
-    begun(&mut jobs, PULL, "2");
+    begin(&mut jobs, PULL, "2");
     assert_eq!(jobs.due().unwrap().id, "2");
     assert_eq!(jobs.unsent(), None);
 }
@@ -52,23 +52,23 @@ fn actions_are_done_and_reported_in_their_order() {
 #[test]
 fn a_report_that_was_asked_for_again_while_it_was_sent_is_sent_again() {
     let mut jobs = Jobs::default();
-    let job = begun(&mut jobs, PULL, "1");
-    jobs.done(&job, outcome("Check", true)).unwrap();
+    let job = begin(&mut jobs, PULL, "1");
+    jobs.record(&job, outcome("Check", true)).unwrap();
     let (first, _) = jobs.unsent().unwrap();
-    jobs.sent(&first).unwrap();
+    jobs.confirm_sent(&first).unwrap();
     let job = jobs.due().unwrap();
-    jobs.done(&job, outcome("Pull", true)).unwrap();
+    jobs.record(&job, outcome("Pull", true)).unwrap();
     let (second, _) = jobs.unsent().unwrap();
-    begun(&mut jobs, PULL, "1");
-    assert_eq!(jobs.sent(&second), None);
+    begin(&mut jobs, PULL, "1");
+    assert_eq!(jobs.confirm_sent(&second), None);
     assert_eq!(jobs.unsent().unwrap().1.action, "Check");
 }
 
 #[test]
 fn a_failed_action_ends_a_job() {
     let mut jobs = Jobs::default();
-    let job = begun(&mut jobs, PULL, "1");
-    let job = jobs.done(&job, outcome("Check", false)).unwrap();
+    let job = begin(&mut jobs, PULL, "1");
+    let job = jobs.record(&job, outcome("Check", false)).unwrap();
     assert_eq!((job.next, job.reports.len()), (None, 1));
 }
 
@@ -103,13 +103,13 @@ fn messages_that_make_no_sense_change_nothing_or_are_answered() {
 #[test]
 fn a_cancelled_job_is_gone() {
     let mut jobs = Jobs::default();
-    let job = begun(&mut jobs, PULL, "1");
+    let job = begin(&mut jobs, PULL, "1");
     assert_eq!(
         jobs.receive("edge-1", "9", PULL, "Cancel", json!(null)),
         Received::Removed(PULL.to_owned())
     );
     assert!(!jobs.has(&job) && jobs.due().is_none());
-    assert_eq!(jobs.done(&job, outcome("Check", true)), None);
+    assert_eq!(jobs.record(&job, outcome("Check", true)), None);
 }
 
 #[test]
@@ -119,13 +119,13 @@ fn jobs_are_limited_and_ended_ones_make_room() {
         format!("operations.kubeedge.io/v1alpha2/imageprepulljob/j{number}/node/edge-1")
     };
     for number in 0..32 {
-        begun(&mut jobs, &path(number), "1");
+        begin(&mut jobs, &path(number), "1");
     }
-    let refused = begun(&mut jobs, &path(99), "1");
+    let refused = begin(&mut jobs, &path(99), "1");
     assert!(refused.reports[0].reason.starts_with("32 other jobs wait"));
     let (report, _) = jobs.unsent().unwrap();
-    jobs.sent(&report).unwrap();
-    let accepted = begun(&mut jobs, &path(100), "1");
+    jobs.confirm_sent(&report).unwrap();
+    let accepted = begin(&mut jobs, &path(100), "1");
     assert_eq!(accepted.next.as_deref(), Some("Check"));
     assert_eq!(jobs.paths().len(), 33);
 }
@@ -133,8 +133,8 @@ fn jobs_are_limited_and_ended_ones_make_room() {
 #[test]
 fn stored_jobs_go_on() {
     let mut jobs = Jobs::default();
-    let job = begun(&mut jobs, PULL, "1");
-    let job = jobs.done(&job, outcome("Check", true)).unwrap();
+    let job = begin(&mut jobs, PULL, "1");
+    let job = jobs.record(&job, outcome("Check", true)).unwrap();
     let stored = serde_json::to_value(&job).unwrap();
     let jobs = Jobs::of([serde_json::from_value(stored).unwrap()]);
     assert_eq!(jobs.due().unwrap().next.as_deref(), Some("Pull"));

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::{ConfigUpdateJob, ImagePrePullJob, JobStatus, NodeUpgradeJob};
 
-/// How long a node may take, if the job does not say it.
+/// Timeout of a node if the job does not say it, seconds.
 pub(super) const TIMEOUT_SECONDS: i32 = 300;
-/// How many nodes run the job at the same time, if the job does not say it.
+/// Number of nodes that run the job at the same time, if the job does not say it.
 pub(super) const CONCURRENCY: i32 = 1;
-/// The fraction of nodes that may fail, if the job does not say it.
+/// Fraction of nodes that may fail, if the job does not say it.
 pub(super) const FAILURE_TOLERATE: &str = "0.1";
 
 /// The terms of a node job.
@@ -23,9 +23,9 @@ pub struct Terms<'a> {
     pub node_names: &'a [String],
     /// The nodes, by label.
     pub label_selector: Option<&'a LabelSelector>,
-    /// How many nodes run the job at the same time, at least 1.
+    /// Number of nodes that run the job at the same time, at least 1.
     pub concurrency: usize,
-    /// How long a node may take for an action.
+    /// Timeout of each action on a node.
     pub timeout: Duration,
     /// The fraction of nodes that may fail as the job has it.
     pub failure_tolerate: &'a str,

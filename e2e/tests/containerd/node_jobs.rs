@@ -21,7 +21,7 @@ fn start(settings: &str) -> anyhow::Result<RealRig> {
 }
 
 /// Waits until a job has ended; its status.
-fn ended(rig: &RealRig, plural: &str, name: &str, phase: &str) -> anyhow::Result<Value> {
+fn wait_end(rig: &RealRig, plural: &str, name: &str, phase: &str) -> anyhow::Result<Value> {
     until(&format!("{name} is in phase {phase}"), || {
         let path = format!("/apis/operations.kubeedge.io/v1alpha2/{plural}/{name}");
         let job = rig.cloud.api.get(&path)?.unwrap_or_default();
@@ -72,7 +72,7 @@ fn a_job_pulls_images_with_the_credentials_of_its_secret() -> anyhow::Result<()>
             ),
         ],
     )?;
-    let status = ended(&rig, "imageprepulljobs", "good", "Completed")?;
+    let status = wait_end(&rig, "imageprepulljobs", "good", "Completed")?;
     let node = &status["nodeStatus"][0];
     ensure!(
         node["imageStatus"]
@@ -92,13 +92,13 @@ fn a_job_pulls_images_with_the_credentials_of_its_secret() -> anyhow::Result<()>
         ("absent", "the Secret default/nowhere cannot be read"),
         ("missing", "could not be pulled"),
     ] {
-        let status = ended(&rig, "imageprepulljobs", name, "Failure")?;
+        let status = wait_end(&rig, "imageprepulljobs", name, "Failure")?;
         let reason = status["nodeStatus"][0]["reason"]
             .as_str()
             .unwrap_or_default();
         ensure!(reason.contains(text), "{name}: {status}");
     }
-    let status = ended(&rig, "imageprepulljobs", "missing", "Failure")?;
+    let status = wait_end(&rig, "imageprepulljobs", "missing", "Failure")?;
     let of_images = &status["nodeStatus"][0]["imageStatus"];
     ensure!(
         of_images[0]["status"] == "True" && of_images[1]["status"] == "False",
@@ -128,7 +128,7 @@ fn a_job_changes_edgecore_yaml_or_restores_it() -> anyhow::Result<()> {
         &rig,
         &[update("good", json!({"modules.edgeHub.heartbeat": "20"}))],
     )?;
-    let status = ended(&rig, "configupdatejobs", "good", "Completed")?;
+    let status = wait_end(&rig, "configupdatejobs", "good", "Completed")?;
     let flow = status["nodeStatus"][0]["actionFlow"]
         .as_array()
         .cloned()
@@ -146,7 +146,7 @@ fn a_job_changes_edgecore_yaml_or_restores_it() -> anyhow::Result<()> {
         &rig,
         &[update("bad", json!({"modules.edgeHub.heartbeat": "often"}))],
     )?;
-    let status = ended(&rig, "configupdatejobs", "bad", "Failure")?;
+    let status = wait_end(&rig, "configupdatejobs", "bad", "Failure")?;
     let reason = status["nodeStatus"][0]["reason"]
         .as_str()
         .unwrap_or_default();
@@ -164,7 +164,7 @@ fn a_job_changes_edgecore_yaml_or_restores_it() -> anyhow::Result<()> {
             json!({"modules.edgeHub.websocket.server": "127.0.0.1:1"}),
         )],
     )?;
-    let status = ended(&rig, "configupdatejobs", "dead", "Failure")?;
+    let status = wait_end(&rig, "configupdatejobs", "dead", "Failure")?;
     let reason = status["nodeStatus"][0]["reason"]
         .as_str()
         .unwrap_or_default();
@@ -184,7 +184,7 @@ fn a_job_changes_edgecore_yaml_or_restores_it() -> anyhow::Result<()> {
             json!({"modules.edged.tailoredKubeletConfig.readOnlyPort": busy}),
         )],
     )?;
-    let status = ended(&rig, "configupdatejobs", "busy", "Failure")?;
+    let status = wait_end(&rig, "configupdatejobs", "busy", "Failure")?;
     let reason = status["nodeStatus"][0]["reason"]
         .as_str()
         .unwrap_or_default();

@@ -190,7 +190,7 @@ async fn jobs(world: &World) {
         let job =
             json!({"apiVersion": JOBS, "kind": kind, "metadata": {"name": "job"}, "spec": spec});
         world.apply(&job).await;
-        let job = world.object(JOBS, kind, "job");
+        let job = world.object_of_cluster(JOBS, kind, "job");
         let ended = job
             .until("ended", |job| job["status"]["conditions"].is_array())
             .await;

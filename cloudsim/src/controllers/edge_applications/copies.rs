@@ -81,7 +81,7 @@ pub(super) fn copies(application: &EdgeApplication) -> Copies {
         .unwrap_or_default();
     let mut seen = BTreeSet::new();
     for (ordinal, manifest) in manifests.iter().enumerate() {
-        let (identity, object) = match prepared(application, manifest) {
+        let (identity, object) = match prepare(application, manifest) {
             Ok(prepared) => prepared,
             Err((identity, why)) => {
                 all.faults.push(Fault {
@@ -240,7 +240,7 @@ fn of_labels(target: &TargetNodeLabel) -> Result<Target<'_>, String> {
 }
 
 /// Returns the identity of a manifest's object, and the object as the application owns it.
-fn prepared(
+fn prepare(
     application: &EdgeApplication,
     manifest: &Map<String, Value>,
 ) -> Result<(Identity, Value), (Option<Identity>, String)> {

@@ -88,7 +88,7 @@ async fn reconcile(
         return Ok(Action::await_change());
     }
     let Copies { wanted, mut faults } = copies(&application);
-    let known = contained(&application);
+    let known = read_contained(&application);
     let all: BTreeSet<Identity> = wanted
         .iter()
         .map(|copy| copy.identity.clone())
@@ -113,7 +113,7 @@ async fn reconcile(
             }),
         }
     }
-    for identity in unwanted(&known, &wanted, &faults) {
+    for identity in find_unwanted(&known, &wanted, &faults) {
         context.delete(&application, &identity).await?;
         kept.remove(&identity);
     }
@@ -134,7 +134,7 @@ async fn reconcile(
 
 /// Returns what the application has, but does not want any more. What a fault is about stays; a manifest that does not say what it is
 /// keeps everything.
-fn unwanted(known: &[Identity], wanted: &[Copy], faults: &[Fault]) -> Vec<Identity> {
+fn find_unwanted(known: &[Identity], wanted: &[Copy], faults: &[Fault]) -> Vec<Identity> {
     if faults.iter().any(|fault| fault.identity.is_none()) {
         return Vec::new();
     }
@@ -157,7 +157,7 @@ fn unwanted(known: &[Identity], wanted: &[Copy], faults: &[Fault]) -> Vec<Identi
 }
 
 /// Returns the objects of the annotation.
-fn contained(application: &EdgeApplication) -> Vec<Identity> {
+fn read_contained(application: &EdgeApplication) -> Vec<Identity> {
     let text = application.annotations().get(CONTAINED);
     text.and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default()
@@ -218,7 +218,7 @@ impl Context {
     ) -> Result<bool, Failure> {
         let known: BTreeSet<Identity> = self
             .newest(application)
-            .map(|newest| contained(&newest))
+            .map(|newest| read_contained(&newest))
             .unwrap_or_default()
             .into_iter()
             .collect();
@@ -323,7 +323,7 @@ impl Context {
         let name = &copy.identity.name;
         let live = match api.get_opt(name).await {
             Ok(live) => live,
-            Err(error) => return refused(error),
+            Err(error) => return refusal(error),
         };
         if let Some(live) = live
             && controller_of(&live)
@@ -339,7 +339,7 @@ impl Context {
             .await
         {
             Ok(written) => Ok(Ok(written)),
-            Err(error) => refused(error),
+            Err(error) => refusal(error),
         }
     }
 
@@ -375,7 +375,7 @@ impl Context {
 }
 
 /// Returns why the API refuses an object for good; other errors are tried again.
-fn refused<T>(error: kube::Error) -> Result<Result<T, String>, Failure> {
+fn refusal<T>(error: kube::Error) -> Result<Result<T, String>, Failure> {
     match error {
         kube::Error::Api(status) if matches!(status.code, 400 | 403 | 405 | 422) => {
             Ok(Err(status.message))

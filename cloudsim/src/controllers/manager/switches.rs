@@ -25,7 +25,8 @@ macro_rules! controllers {
 }
 
 // The names are those of kube-controller-manager; `scheduler` and `persistentvolume-provisioner` are cloudsim's own,
-// `serviceaccountaccess` is CloudCore's policy controller, `taskmanager` its module of this name, `nodegroup` and `edgeapplication` of its ControllerManager.
+// `serviceaccountaccess` is CloudCore's policy controller, `taskmanager` its module of this name; `nodegroup` and `edgeapplication` are in
+// its ControllerManager.
 controllers! {
     CronJob = "cronjob",
     CsrApproving = "csrapproving",

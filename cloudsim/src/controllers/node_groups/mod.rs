@@ -1,8 +1,8 @@
 //! NodeGroups: labels the nodes of each group, and reports them in the group's status.
 //!
-//! A node is in at most one group: the first that labels it. A node that leaves a group loses its labels, then the pods that were bound to it
-//! by the group's label. Source: KubeEdge's ControllerManager. Differences: a group that cannot be listed evicts nobody, and only a zone that
-//! the group has set is removed.
+//! A node is in at most one group: the first that labels it. A node that leaves a group loses its labels, then the pods that were bound to
+//! it by the group's label. Source: KubeEdge's ControllerManager. Differences: a group that cannot be listed evicts nobody, and only a zone
+//! that the group has set is removed.
 
 mod members;
 #[cfg(test)]
@@ -53,7 +53,7 @@ pub(crate) async fn run(cluster: PodsAndNodes, stop: CancellationToken) {
         let groups = all.wait_synced().await;
         let known = groups.clone();
         let triggers = Triggers::none().and(&cluster.nodes, move |change: &Change<Node>| {
-            concerned(change, &known)
+            groups_of(change, &known)
         });
         let context = Context {
             shared: cluster.shared.clone(),
@@ -74,7 +74,7 @@ pub(crate) async fn run(cluster: PodsAndNodes, stop: CancellationToken) {
 }
 
 /// Returns the groups that name a changed node, match it, or have labelled it.
-fn concerned(change: &Change<Node>, groups: &Informer<NodeGroup>) -> Vec<ObjectRef<NodeGroup>> {
+fn groups_of(change: &Change<Node>, groups: &Informer<NodeGroup>) -> Vec<ObjectRef<NodeGroup>> {
     let all = groups.all();
     let concerned = all.iter().filter(|group| {
         change.states().any(|node| {

@@ -1,4 +1,5 @@
-//! Decides what a job's status becomes next: which nodes take part, which are next, which are too late, and whether the job has ended. Pure.
+//! Decides what a job's status becomes next: which nodes take part, which are next, which are too late, and whether the job has ended.
+//! Pure.
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -233,7 +233,13 @@ impl NodeJobs {
         let Err(why) = outcome else { return };
         if let Some(times) = self.0.ignored.lock().count(&why, std::time::Instant::now()) {
             let path = printable_short(path);
-            warn!(node, path, times, why, "report of a node job ignored");
+            warn!(
+                node,
+                path,
+                times,
+                reason = why,
+                "report of a node job ignored"
+            );
         }
     }
 

@@ -12,7 +12,7 @@ use objectstore::MemoryStore;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testkit::{eventually, until};
-use tokio::{sync::mpsc, time::sleep};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use wire::{
     Header, Message,
@@ -196,7 +196,7 @@ async fn answer(jobs: &NodeJobs, message: &Message, path: JobPath, behaviour: Be
         let fails = match behaviour {
             Behaviour::Silent => return,
             Behaviour::Late(time) => {
-                sleep(time).await;
+                testkit::at(tokio::time::Instant::now() + time).await;
                 false
             }
             Behaviour::Fails(action) => action == at,
@@ -425,7 +425,7 @@ async fn a_silent_node_frees_its_place_and_a_late_one_is_still_counted() {
                 let mut most = seen.lock();
                 *most = (*most).max(at_work.saturating_sub(1));
             }
-            sleep(Duration::from_millis(5)).await;
+            tokio::task::yield_now().await;
         }
     });
     let status = world
