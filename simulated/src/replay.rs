@@ -35,6 +35,9 @@ impl Link for SimulatedLink {
     async fn reconnect(&mut self) -> Result<(), String> {
         Err("a simulated node connects once".to_owned())
     }
+
+    // the session ends with the link, when the world is no longer used
+    async fn finish(&mut self) {}
 }
 
 impl World {
