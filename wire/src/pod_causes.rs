@@ -33,15 +33,20 @@ const START_RUNTIME: &str = "`edge-agent check` on the node (check runtime) show
 const FREE_SPACE: &str = "free disk space on the node; `ctr -n k8s.io images ls` lists the images";
 const INSTALL_CNI: &str = "install the plugin on the node (Debian: apt-get install containernetworking-plugins), and correct the first file in \
                            /etc/cni/net.d";
+const CONFIGURE_CNI: &str = "`edge-agent check` on the node (check cni) shows whether the plugin, its configuration in /etc/cni/net.d or a \
+                             restart of the runtime is missing";
 const FREE_PROCESSES: &str = "stop programs on the node, or raise the limit of the pod, of TasksMax in containerd.service or of kernel.pid_max";
 const CREATE_OBJECT: &str = "create it in the pod's namespace; the pod then starts by itself";
 const SET_USER: &str = "set securityContext.runAsUser of the pod to a number other than 0, or use an image whose USER is such a number";
 const ADD_KEY: &str = "add the key to the ConfigMap or Secret, or correct the key in the pod";
+const LOG_IN: &str = "create a Secret with the login (`kubectl create secret docker-registry`) and name it in the pod's imagePullSecrets; check the \
+                      image's name";
+const ALLOW_HTTP: &str = "give the registry a certificate, or allow http:// for it in /etc/containerd/certs.d (`hosts.toml`)";
 const CORRECT_COMMAND: &str =
     "correct command and args of the container, or use an image that has the program";
 
 /// The known causes; the first that matches counts, so that those of the sandbox are before those of images.
-const CAUSES: [PodCause; 32] = [
+const CAUSES: [PodCause; 42] = [
     row(
         "failed to get sandbox image",
         "the runtime cannot pull its sandbox image (pause)",
@@ -105,13 +110,13 @@ const CAUSES: [PodCause; 32] = [
     ),
     row(
         "cni plugin not initialized",
-        "the pod network has no configuration",
-        INSTALL_CNI,
+        "the runtime has no configuration of a pod network",
+        CONFIGURE_CNI,
     ),
     row(
         "failed to load cni",
-        "the pod network has no configuration",
-        INSTALL_CNI,
+        "the runtime has no configuration of a pod network",
+        CONFIGURE_CNI,
     ),
     row(
         "nothing answers at",
@@ -203,6 +208,56 @@ const CAUSES: [PodCause; 32] = [
         "the node cannot resolve the name of the registry",
         "correct the image's name, or the node's DNS (/etc/resolv.conf)",
     ),
+    row(
+        "failed to resolve reference…not found",
+        "the registry has no such image",
+        "correct name and tag of the image",
+    ),
+    row(
+        "failed to resolve reference…pull access denied",
+        "the registry has no such image, or requires a login",
+        LOG_IN,
+    ),
+    row(
+        "failed to resolve reference…401 Unauthorized",
+        "the registry requires a login",
+        LOG_IN,
+    ),
+    row(
+        "failed to resolve reference…403 Forbidden",
+        "the registry refuses this login",
+        LOG_IN,
+    ),
+    row(
+        "server gave HTTP response to HTTPS client",
+        "the registry does not speak HTTPS",
+        ALLOW_HTTP,
+    ),
+    row(
+        "first record does not look like a TLS handshake",
+        "the registry does not speak HTTPS",
+        ALLOW_HTTP,
+    ),
+    row(
+        "failed to do request…connection refused",
+        "the registry does not run at the address in the image's name",
+        "start the registry, or correct the image's name; the node pulls again by itself",
+    ),
+    row(
+        "failed to do request…timeout",
+        "the registry does not answer the node",
+        "check the network of the node and its firewalls, and that the registry runs; the node pulls again by itself",
+    ),
+    row(
+        "failed to resolve reference…: 50",
+        "the registry has failed",
+        "read the log of the registry; the node pulls again by itself",
+    ),
+    row(
+        "failed to resolve reference…429 Too Many Requests",
+        "the registry limits the number of pulls",
+        "wait, log in to the registry (imagePullSecrets), or use a mirror; the node pulls again by itself",
+    ),
 ];
 
 #[cfg(test)]
@@ -248,6 +303,41 @@ mod tests {
                 "PersistentVolumeClaim does not exist",
             ),
             ("configmap \"nope\" not found", "ConfigMap does not exist"),
+            (
+                "failed to resolve reference \"10.77.0.1:5000/a:1\": failed to do request: Head \"https://10.77.0.1:5000/v2/a/manifests/1\": \
+                 dial tcp 10.77.0.1:5000: connect: connection refused",
+                "registry does not run",
+            ),
+            (
+                "failed to resolve reference \"r.test/a:1\": failed to do request: Head \"https://r.test/v2/a/manifests/1\": dial tcp 192.0.2.1:443: \
+                 i/o timeout",
+                "does not answer",
+            ),
+            (
+                "failed to resolve reference \"r.test/a:1\": pulling from host r.test failed with status code [manifests 1]: 503 Service Unavailable",
+                "registry has failed",
+            ),
+            (
+                "failed to resolve reference \"r.test/a:1\": unexpected status from HEAD request to https://r.test/v2/a/manifests/1: 429 Too Many \
+                 Requests",
+                "limits the number of pulls",
+            ),
+            (
+                "failed to resolve reference \"r.test/a:1\": r.test/a:1: not found",
+                "no such image",
+            ),
+            (
+                "failed to resolve reference \"r.test/a:1\": unexpected status from HEAD request to https://r.test/v2/a/manifests/1: 401 Unauthorized",
+                "requires a login",
+            ),
+            (
+                "failed to do request: Head \"https://r.test/v2/a/manifests/1\": http: server gave HTTP response to HTTPS client",
+                "does not speak HTTPS",
+            ),
+            (
+                "failed to do request: Head \"https://r.test/v2/a/manifests/1\": tls: first record does not look like a TLS handshake",
+                "does not speak HTTPS",
+            ),
             ("secret \"nope\" not found", "Secret does not exist"),
             (
                 "hostPath type check failed: /no/such is not a directory",
