@@ -59,3 +59,21 @@ async fn a_slow_pull_holds_up_no_pod_whose_image_is_present() {
     world.run(&pod("quick", Some("edge-1"))).await;
     assert_eq!(slow.get().await["status"]["phase"], "Pending");
 }
+
+#[tokio::test]
+async fn image_of_a_registry_that_fails_once_is_pulled_after_the_back_off() {
+    let world = World::new(1).await;
+    let unavailable = "unexpected status code 503 Service Unavailable";
+    let refusal = tonic::Status::unavailable(unavailable);
+    world.nodes[0].runtime.fail_next("PullImage", refusal);
+    let mut manifest = pod("web", Some("edge-1"));
+    manifest["spec"]["containers"][0]["image"] = "registry.example/new:1".into();
+    let place = world.apply(&manifest).await;
+    let waits = |pod: &Value| waiting(pod).0 == "ImagePullBackOff";
+    let found = place.until("backing off", waits).await;
+    assert!(waiting(&found).1.contains(unavailable), "{found:#}");
+    let runs = |pod: &Value| pod["status"]["phase"] == "Running";
+    let found = place.until("running", runs).await;
+    let status = &found["status"]["containerStatuses"][0];
+    assert_eq!(status["restartCount"], 0, "{found:#}");
+}
