@@ -12,4 +12,7 @@ if [ -e /var/lib/cloudsim.enabled ]; then
     systemctl restart cloudsim.service || echo "failed to start cloudsim.service; the cause: systemctl status cloudsim" >&2
 else
     systemctl try-restart cloudsim.service
+    if [ "$1" = configure ] && [ -z "$2" ]; then
+        echo "Start the cloud: systemctl enable --now cloudsim"
+    fi
 fi
