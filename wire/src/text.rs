@@ -61,18 +61,34 @@ pub fn age(seconds: i64) -> String {
     }
 }
 
-/// Returns an error and its causes in one line. A cause is skipped if its text is part of the text before it: many errors repeat
-/// the text of their cause.
+/// What separates the cause and the cure in the text of an error.
+const CURE: &str = "; ";
+
+/// Returns an error and its causes in one line, then their cures: a text may be `what is wrong; cure`. A cause is skipped if its text is
+/// part of the text before it: many errors repeat the text of their cause.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let causes = successors(error.source(), |&cause| cause.source());
-    causes.fold(own_text(error), |text, cause| {
+    let split = |text: &str| {
+        let (what, cure) = text.split_once(CURE).unwrap_or((text, ""));
+        (what.to_owned(), cure.to_owned())
+    };
+    let (mut what, mut cure) = split(&own_text(error));
+    for cause in successors(error.source(), |&cause| cause.source()) {
         let cause = own_text(cause);
-        if text.contains(&cause) {
-            text
-        } else {
-            format!("{text}: {cause}")
+        if what.contains(&cause) || cure.contains(&cause) {
+            continue;
         }
-    })
+        let (inner, inner_cure) = split(&cause);
+        what = format!("{what}: {inner}");
+        cure = match (inner_cure.is_empty(), cure.is_empty()) {
+            (true, _) => cure,
+            (_, true) => inner_cure,
+            _ => format!("{inner_cure}{CURE}{cure}"),
+        };
+    }
+    match cure.is_empty() {
+        true => what,
+        false => format!("{what}{CURE}{cure}"),
+    }
 }
 
 /// Returns an error's text without the `Debug` text of its cause, which kube's errors repeat: `ApiError: text: Conflict (Status { … })`.
@@ -185,6 +201,18 @@ mod tests {
         assert_eq!(
             chain(["a link", "no route", "no network"]),
             "a link: no route: no network"
+        );
+        assert_eq!(
+            chain([
+                "no store; choose another one",
+                "no lock; mount its disk; retry",
+                "read-only"
+            ]),
+            "no store: no lock: read-only; mount its disk; retry; choose another one"
+        );
+        assert_eq!(
+            chain(["no link; join again: closed", "closed", "closed"]),
+            "no link; join again: closed"
         );
         assert_eq!(
             chain([
