@@ -1,39 +1,14 @@
 //! Check `cloud`: the cloud's HTTPS servers, which issue certificates; before joining, the join token too.
 
-use std::io::ErrorKind;
-
-use wire::text::with_causes;
-
 use super::{
     cloud_answer::{CloudAnswer, read_ca},
     inputs::Inputs,
     report::{CheckResult, Finding},
 };
-use crate::{edgehub::EnrollError, tls::name_cure};
-
-/// The settings with an address of the cloud.
-const ADDRESS_KEYS: [&str; 4] = [
-    "modules.edgeHub.httpServer",
-    "modules.edgeHub.websocket.server",
-    "modules.edgeHub.quic.server",
-    "modules.edgeStream.server",
-];
-
-/// Reports whether an error of a connection means that no machine has the address.
-pub(crate) fn is_address_unreachable(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable
-    )
-}
-
-/// Returns the cure if no machine has the address of the cloud: it may have moved.
-pub(crate) fn other_address_cure() -> String {
-    format!(
-        "check that the cloud runs and the route to it; if it has another address now, correct {} in edgecore.yaml and restart the agent",
-        ADDRESS_KEYS.join(", ")
-    )
-}
+use crate::{
+    edgehub::{EnrollError, unreached_cure},
+    tls::name_cure,
+};
 
 pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
     if let Some(join) = inputs.join {
@@ -68,24 +43,22 @@ fn judge(answer: &CloudAnswer) -> CheckResult {
             Err(error @ EnrollError::OtherName { host, .. }) => {
                 CheckResult::bad(error.what(), name_cure(host))
             }
+            Err(error @ EnrollError::WrongTime { .. }) => CheckResult::bad(
+                error.what(),
+                "if the check clock fails, set the clock of this machine; otherwise restart the cloud, which renews its certificate",
+            ),
             Err(error) => CheckResult::bad(
-                with_causes(error),
-                "if the cloud was reinstalled, run `edge-agent reset` and join again; if the check clock fails, set the clock first",
+                error.what(),
+                "if the cloud was reinstalled, run `edge-agent reset` and join again; if a proxy or firewall opens TLS connections, exempt \
+                 this server",
             ),
         },
-        Err(why) => CheckResult::bad(
-            format!("https://{server} is not reached: {why}"),
-            if why.starts_with("cannot resolve") {
-                "check the name in modules.edgeHub.httpServer and this machine's DNS (/etc/resolv.conf)".to_owned()
-            } else if why.contains("unreachable") {
-                other_address_cure()
-            } else {
-                format!(
-                    "check that the cloud runs and is reachable from other machines (cloudsim up --address 0.0.0.0), that firewalls \
-                     allow TCP port {}, and that modules.edgeHub.httpServer names it; without it, certificates are not renewed",
-                    server.port
-                )
-            },
+        Err(error) => CheckResult::bad(
+            format!("cannot reach the HTTPS server at {server}: {error}"),
+            format!(
+                "{}; without it, certificates are not renewed",
+                unreached_cure(error, &server.to_string(), "modules.edgeHub.httpServer")
+            ),
         ),
     }
 }

@@ -1,20 +1,18 @@
 //! Check `hub`: CloudHub's WebSocket servers.
 
-use std::io::ErrorKind;
-
 use futures::future::join_all;
 use tokio::time::timeout;
 
 use super::{
-    cloud::{any_of, is_address_unreachable, other_address_cure},
-    cloud_answer::{SERVER_TIMEOUT, read_ca},
+    cloud::any_of,
+    cloud_answer::{SERVER_TIMEOUT, no_answer, read_ca},
     inputs::Inputs,
     report::{CheckResult, Finding},
 };
 use crate::{
     app,
     config::{HostPort, Transport},
-    edgehub::{self, HubCheckError},
+    edgehub::{self, HubCheckError, unreached_cure},
     tls::name_cure,
 };
 
@@ -61,7 +59,7 @@ pub(crate) async fn server(
             },
         }
     };
-    let (port, is_joining) = (server.port, inputs.join.is_some());
+    let is_joining = inputs.join.is_some();
     let failed = match timeout(SERVER_TIMEOUT, asked).await {
         Ok(Ok(())) if ca.is_some() => {
             return CheckResult::Passed(format!("CloudHub answers at {server}"));
@@ -86,43 +84,21 @@ pub(crate) async fn server(
                 }
                 false => {
                     "set modules.edgeHub.websocket.server to CloudHub's WebSocket server (port 10000); if the cloud was reinstalled, \
-                     run `edge-agent reset` and join again"
+                     run `edge-agent reset` and join again; if a proxy or firewall opens TLS connections, exempt this server"
                 }
             };
             return CheckResult::bad(error.to_string(), cure);
         }
-        Ok(Err(HubCheckError::Unreachable(_, error))) => (error.kind(), error.to_string()),
-        Err(_) => (
-            ErrorKind::TimedOut,
-            format!("no answer within {} s", SERVER_TIMEOUT.as_secs()),
-        ),
+        Ok(Err(HubCheckError::Unreachable(_, error))) => error,
+        Err(_) => no_answer(),
     };
-    let (name, other) = match is_joining {
-        true => (
-            "--cloud",
-            match server.host.contains(':') {
-                true => format!("use --cloud '[{}]:PORT'", server.host),
-                false => format!("use --cloud {}:PORT", server.host),
-            },
-        ),
-        false => (
-            "modules.edgeHub.websocket.server",
-            "set it in modules.edgeHub.websocket.server".to_owned(),
-        ),
+    let setting = match is_joining {
+        true => "--cloud HOST:PORT",
+        false => "modules.edgeHub.websocket.server",
     };
-    let (kind, why) = failed;
-    let cure = match kind {
-        ErrorKind::NotFound => format!(
-            "check the name in {name} and this machine's DNS (/etc/resolv.conf), or use an IP address"
-        ),
-        ErrorKind::ConnectionRefused => format!(
-            "nothing listens at TCP port {port}: check that the cloud runs and listens for other machines (cloudsim up --address \
-             0.0.0.0); if CloudHub has another port (--ws-port), {other}"
-        ),
-        kind if !is_joining && is_address_unreachable(kind) => other_address_cure(),
-        _ => format!(
-            "open TCP port {port} of the cloud in firewalls; if CloudHub has another port (cloudsim up --ws-port), {other}"
-        ),
-    };
-    CheckResult::bad(format!("cannot reach CloudHub at {server}: {why}"), cure)
+    let cure = format!(
+        "{}; if CloudHub has another port (cloudsim up --ws-port), set it there",
+        unreached_cure(&failed, &server.to_string(), setting)
+    );
+    CheckResult::bad(format!("cannot reach CloudHub at {server}: {failed}"), cure)
 }

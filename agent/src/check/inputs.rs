@@ -6,7 +6,7 @@ use objectstore::{LockHolder, StoreLock};
 use tokio::sync::OnceCell;
 
 use super::{
-    cloud_answer::{self, CloudAnswer},
+    cloud_answer::{self, CloudAnswer, read_ca},
     machine::Machine,
     report::CheckResult,
     token,
@@ -118,7 +118,16 @@ impl<'a> Inputs<'a> {
     /// Returns the answers of the cloud's HTTPS servers, which are asked once.
     pub(crate) async fn cloud_answers(&self) -> &[CloudAnswer] {
         self.cloud
-            .get_or_init(|| cloud_answer::request_all(self.config))
+            .get_or_init(async || {
+                let ca = match self.join {
+                    Some(join) => {
+                        let (_, ca) = self.token_answer(join).await;
+                        ca.clone().ok_or_else(|| "the CA is unknown".to_owned())
+                    }
+                    None => read_ca(&self.config.edge_hub.tls.ca),
+                };
+                cloud_answer::request_all(self.config, &ca).await
+            })
             .await
     }
 

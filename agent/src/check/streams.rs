@@ -1,10 +1,11 @@
 //! Check `streams`: the cloud's stream server.
 
+use std::io;
+
 use tokio::time::timeout;
 
 use super::{
-    cloud::{is_address_unreachable, other_address_cure},
-    cloud_answer::{SERVER_TIMEOUT, read_ca},
+    cloud_answer::{SERVER_TIMEOUT, no_answer, read_ca},
     inputs::Inputs,
     machine::STREAM_PORT,
     report::CheckResult,
@@ -13,7 +14,7 @@ use crate::{
     app,
     cli::Join,
     config::HostPort,
-    edgehub::{self, HubCheckError},
+    edgehub::{self, HubCheckError, unreached_cure},
     tls::name_cure,
 };
 
@@ -26,11 +27,6 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
         return CheckResult::NotApplicable(why.into());
     };
     let server = &stream.endpoint.server;
-    let cure = format!(
-        "open TCP port {} of the cloud in firewalls, and check modules.edgeStream.server; until then, logs, exec and port-forward do \
-         not work",
-        server.port
-    );
     let ca = match read_ca(&stream.tls.ca) {
         Ok(ca) => ca,
         Err(why) => return CheckResult::Skipped(why),
@@ -41,13 +37,7 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
     };
     match timeout(SERVER_TIMEOUT, edgehub::check_tls(&hub, server, &ca)).await {
         Ok(Ok(())) => CheckResult::Passed(format!("the stream server answers at {server}")),
-        Ok(Err(HubCheckError::Unreachable(_, error))) => CheckResult::bad(
-            format!("cannot reach the stream server at {server}: {error}"),
-            match is_address_unreachable(error.kind()) {
-                true => other_address_cure(),
-                false => cure,
-            },
-        ),
+        Ok(Err(HubCheckError::Unreachable(_, error))) => unreached_result(server, &error),
         Ok(Err(error @ HubCheckError::OtherName { .. })) => {
             CheckResult::bad(error.to_string(), name_cure(&server.host))
         }
@@ -55,14 +45,16 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
             error.to_string(),
             "correct what the checks clock and hub report; until then, logs, exec and port-forward do not work",
         ),
-        Err(_) => CheckResult::bad(
-            format!(
-                "no answer of {server} within {} s",
-                SERVER_TIMEOUT.as_secs()
-            ),
-            cure,
-        ),
+        Err(_) => unreached_result(server, &no_answer()),
     }
+}
+
+fn unreached_result(server: &HostPort, error: &io::Error) -> CheckResult {
+    let cure = unreached_cure(error, &server.to_string(), "modules.edgeStream.server");
+    CheckResult::bad(
+        format!("cannot reach the stream server at {server}: {error}"),
+        format!("{cure}; until then, logs, exec and port-forward do not work"),
+    )
 }
 
 fn before_join(inputs: &Inputs<'_>, join: &Join) -> CheckResult {

@@ -331,7 +331,10 @@ async fn cloud_hub_that_does_not_listen_is_reported_with_its_port() {
         (
             "no-such-host.invalid",
             open,
-            Some(("cannot resolve no-such-host.invalid", "DNS")),
+            Some((
+                "cannot resolve no-such-host.invalid",
+                "correct the name in --cloud",
+            )),
         ),
     ] {
         let mut join = join("");

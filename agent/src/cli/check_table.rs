@@ -139,7 +139,7 @@ pub const CHECKS: [CheckEntry; 28] = [
     row(CheckName::Proxy, NODE, CONFIG),
     row(CheckName::Dns, NODE, &[CheckName::Proxy]),
     row(CheckName::Cloud, WITH_CLOUD, &[CheckName::Dns]),
-    row(CheckName::Clock, NODE, &[CheckName::Dns]),
+    row(CheckName::Clock, WITH_CLOUD, &[CheckName::Dns]),
     row(CheckName::Hub, WITH_CLOUD, &[CheckName::Dns]),
     row(CheckName::Quic, NODE, &[CheckName::Dns]),
     row(CheckName::Contact, NODE, &[CheckName::Agent]),

@@ -92,7 +92,7 @@ The agent runs as the systemd service edge-agent, or in this process without sys
 If a check fails, the command prints the remedy and changes nothing.
 
 Checks for --ignore-checks:
-  root, clean, processes, runtime, cgroups, pressure, mqtt, streams, ports, name, cloud, hub, all";
+  root, clean, processes, runtime, cgroups, pressure, mqtt, streams, ports, name, cloud, clock, hub, all";
 
 const BUNDLE_NOTES: &str = "\
 The archive has the results of `check`, the configuration, the agent's state, metrics and log, the objects of the database \

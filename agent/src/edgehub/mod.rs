@@ -26,6 +26,7 @@ mod traffic;
 mod traffic_metrics;
 mod transport;
 mod unreachable;
+mod unreached;
 mod waiters;
 
 use std::{path::PathBuf, time::Duration};
@@ -39,13 +40,14 @@ use tokio::{
 
 pub(crate) use self::{
     dial::quic::check_quic,
-    dial::tcp::connect as connect_tcp,
+    dial::tcp::{connect as connect_tcp, resolve},
     enroll::{
         NodeStatus, ServerAnswer, check_identity, enroll_with_token as enroll, must_rejoin, probe,
         request_time,
     },
     hub_check::{HubCheckError, check_hub, check_tls},
     redial::{Cause, Redial},
+    unreached::unreached_cure,
 };
 pub use self::{
     dial::{DialError, Proxy, ProxyError},

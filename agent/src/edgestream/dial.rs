@@ -15,17 +15,18 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 use wire::{
-    text::printable_short,
+    text::{printable_short, with_causes},
     tunnel::{self, window},
     websocket::accept_key,
 };
 
 use super::Config;
 use crate::{
-    edgehub::{Cause, connect_tcp},
+    edgehub::{Cause, connect_tcp, unreached_cure},
     tls::{
         CertificateFault,
         files::{self, TlsError},
+        handshake_text,
     },
 };
 
@@ -37,25 +38,21 @@ const MAX_ANSWER: usize = 16 * 1024;
 pub(super) enum DialError {
     #[error("the files that modules.edgeStream names cannot be used")]
     Files(#[from] TlsError),
+    #[error("cannot connect to {0}: {1}; {cure}", cure = unreached_cure(.1, .0, "modules.edgeStream.server"))]
+    Connect(String, io::Error),
     #[error(
-        "cannot connect to {0}; check that the cloud runs and modules.edgeStream.server names its stream server"
+        "TLS with {0} failed: {why}; check that tlsTunnelCAFile is the cloud's CA and that the cloud has issued this node's certificate",
+        why = handshake_text(.1)
     )]
-    Connect(String, #[source] io::Error),
-    #[error(
-        "TLS with {0} failed; check that tlsTunnelCAFile is the cloud's CA and that the cloud has issued this node's certificate"
-    )]
-    Tls(String, #[source] io::Error),
+    Tls(String, io::Error),
     #[error("no tunnel to {0}: {1}")]
-    Certificate(
-        String,
-        CertificateFault,
-        #[source] Box<dyn std::error::Error + Send + Sync>,
-    ),
+    Certificate(String, CertificateFault),
     #[error(
-        "{0} did not upgrade the connection; check that this is the address of the cloud's stream server, and that no proxy or firewall \
-         closes connections"
+        "{0} did not upgrade the connection: {why}; check that this is the address of the cloud's stream server, and that no proxy or \
+         firewall closes connections",
+        why = with_causes(&**.1)
     )]
-    Upgrade(String, #[source] Box<dyn std::error::Error + Send + Sync>),
+    Upgrade(String, Box<dyn std::error::Error + Send + Sync>),
     #[error("{0} refused this node: {1} {2}")]
     Refused(String, StatusCode, String),
     #[error("no tunnel to {0} within {1:?}")]
@@ -106,7 +103,7 @@ async fn connect_now(config: &Config) -> Result<NewTunnel, DialError> {
         .map_err(connect_failed)?;
     let stream = TlsConnector::from(client).connect(name, stream).await;
     let stream = stream.map_err(|error| match CertificateFault::find(&error) {
-        Some(fault) => DialError::Certificate(address.clone(), fault, error.into()),
+        Some(fault) => DialError::Certificate(address.clone(), fault),
         None => DialError::Tls(address.clone(), error),
     })?;
     let ip = config
@@ -130,7 +127,7 @@ where
     // with TLS 1.3 the server verifies this node's certificate after the handshake has ended here
     let failed =
         |error: Box<dyn std::error::Error + Send + Sync>| match CertificateFault::find(&*error) {
-            Some(fault) => DialError::Certificate(address.to_owned(), fault, error),
+            Some(fault) => DialError::Certificate(address.to_owned(), fault),
             None => DialError::Upgrade(address.to_owned(), error),
         };
     let mut builder = http1::Builder::new();

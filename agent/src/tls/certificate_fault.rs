@@ -59,6 +59,22 @@ fn plain_names(names: &[String]) -> String {
     }
 }
 
+/// Returns the text of an error of a TLS handshake, in plain words if the certificate is of another CA. A CA that was created again has the
+/// same name and another key; a certificate may also be its own CA.
+pub(crate) fn handshake_text(error: &io::Error) -> String {
+    use rustls::{
+        CertificateError::{BadSignature, Other, UnknownIssuer},
+        Error::InvalidCertificate,
+    };
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match tls {
+        Some(InvalidCertificate(BadSignature | UnknownIssuer | Other(_))) => {
+            "another CA has signed its certificate".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
 impl CertificateFault {
     /// Finds the fault in an error of TLS, HTTP, WebSocket or QUIC, or in its causes.
     pub fn find(error: &(dyn Error + 'static)) -> Option<Self> {
@@ -86,13 +102,30 @@ impl CertificateFault {
         let expired = TransportErrorCode::crypto(CERTIFICATE_EXPIRED);
         match error.downcast_ref::<ConnectionError>()? {
             ConnectionError::TransportError(own) if own.code == expired => {
-                Some(Self::ServerExpired)
+                match own.reason.contains("not valid yet") {
+                    true => Some(Self::ServerNotYetValid),
+                    false => Some(Self::ServerExpired),
+                }
             }
+            ConnectionError::TransportError(own) => Self::of_quic_reason(&own.reason),
             ConnectionError::ConnectionClosed(close) if close.error_code == expired => {
                 Some(Self::NodeExpired)
             }
             _ => None,
         }
+    }
+
+    /// Finds a wrong name in the text of rustls, which is all that QUIC has of its error.
+    fn of_quic_reason(reason: &str) -> Option<Self> {
+        let (_, text) = reason.split_once("certificate not valid for name \"")?;
+        let (name, text) = text.split_once('"')?;
+        let (_, names) = text.split_once("only valid for ")?;
+        let names = names.replace(" or ", ", ");
+        let names: Vec<String> = names.split(", ").map(str::to_owned).collect();
+        Some(Self::WrongName {
+            name: printable(name),
+            names: plain_names(&names),
+        })
     }
 
     fn of_tls(error: &rustls::Error) -> Option<Self> {
@@ -173,5 +206,45 @@ mod tests {
             assert_eq!(CertificateFault::find(&wrap(error)), expected);
         }
         assert_eq!(CertificateFault::find(&ConnectionError::TimedOut), None);
+    }
+
+    #[test]
+    fn wrong_name_is_found_in_the_text_of_quic() {
+        for (reason, expected) in [
+            (
+                "invalid peer certificate: certificate not valid for name \"b.test\"; certificate is only valid for IpAddress(127.0.0.1), \
+                 DnsName(\"a.test\") or DnsName(\"c.test\")",
+                Some(("b.test", "127.0.0.1, a.test, c.test")),
+            ),
+            ("invalid peer certificate: UnknownIssuer", None),
+            ("", None),
+        ] {
+            let expected = expected.map(|(name, names)| CertificateFault::WrongName {
+                name: name.to_owned(),
+                names: names.to_owned(),
+            });
+            assert_eq!(CertificateFault::of_quic_reason(reason), expected);
+        }
+    }
+
+    #[test]
+    fn certificate_of_another_ca_is_described_in_plain_words() {
+        for (error, expected) in [
+            (
+                CertificateError::UnknownIssuer,
+                "another CA has signed its certificate",
+            ),
+            (
+                CertificateError::BadSignature,
+                "another CA has signed its certificate",
+            ),
+            (
+                CertificateError::BadEncoding,
+                "invalid peer certificate: BadEncoding",
+            ),
+        ] {
+            let error = io::Error::other(rustls::Error::from(error));
+            assert_eq!(handshake_text(&error), expected);
+        }
     }
 }

@@ -4,4 +4,4 @@ mod certificate_fault;
 pub(crate) mod files;
 pub(crate) mod renewal;
 
-pub(crate) use certificate_fault::{CertificateFault, name_cure};
+pub(crate) use certificate_fault::{CertificateFault, handshake_text, name_cure};

@@ -1,6 +1,7 @@
 //! The answers of the cloud's HTTPS servers, from which several checks are made.
 
 use std::{
+    io,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -26,27 +27,26 @@ pub(crate) struct CloudAnswer {
     /// The server.
     pub(crate) server: HostPort,
     /// Its answer, or why there is none.
-    pub(crate) answer: Result<ServerAnswer, String>,
+    pub(crate) answer: io::Result<ServerAnswer>,
     /// This machine's time in the middle of the request.
     pub(crate) local: SystemTime,
 }
 
-/// Asks all HTTPS servers. Without a CA there is no node to check; the answer then says so.
-pub(crate) async fn request_all(config: &Config) -> Vec<CloudAnswer> {
-    let ca = read_ca(&config.edge_hub.tls.ca);
+/// Asks all HTTPS servers. Without a CA (DER), the answers say so.
+pub(crate) async fn request_all(config: &Config, ca: &Result<Vec<u8>, String>) -> Vec<CloudAnswer> {
     let servers = &config.edge_hub.http_servers;
-    join_all(servers.iter().map(|server| request(config, server, &ca))).await
+    join_all(servers.iter().map(|server| request(config, server, ca))).await
 }
 
 async fn request(config: &Config, server: &HostPort, ca: &Result<Vec<u8>, String>) -> CloudAnswer {
     let begun = SystemTime::now();
     let asked = async {
-        let ca = ca.as_ref().map_err(Clone::clone)?;
-        let hub = app::hub_config(config).map_err(|error| with_causes(&error))?;
+        let ca = ca.as_ref().map_err(|why| io::Error::other(why.clone()))?;
+        let hub = app::hub_config(config).map_err(|error| io::Error::other(with_causes(&error)))?;
         let asked = edgehub::request_time(&hub, server, ca);
         match timeout(SERVER_TIMEOUT, asked).await {
-            Ok(answer) => answer.map_err(|error| describe(&error)),
-            Err(_) => Err(format!("no answer within {} s", SERVER_TIMEOUT.as_secs())),
+            Ok(answer) => answer.map_err(to_io_error),
+            Err(_) => Err(no_answer()),
         }
     };
     let answer = asked.await;
@@ -58,11 +58,20 @@ async fn request(config: &Config, server: &HostPort, ca: &Result<Vec<u8>, String
     }
 }
 
+/// Returns the error of a server that has not answered within [`SERVER_TIMEOUT`].
+pub(crate) fn no_answer() -> io::Error {
+    let text = format!("no answer within {} s", SERVER_TIMEOUT.as_secs());
+    io::Error::new(io::ErrorKind::TimedOut, text)
+}
+
 /// Returns the cause of an error, without the text that names the server again.
-fn describe(error: &EnrollError) -> String {
+fn to_io_error(error: EnrollError) -> io::Error {
     match error {
-        EnrollError::Unreachable { source, .. } => with_causes(&**source),
-        other => with_causes(other),
+        EnrollError::Unreachable { source, .. } => match source.downcast() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(with_causes(&*other)),
+        },
+        other => io::Error::other(with_causes(&other)),
     }
 }
 

@@ -32,7 +32,7 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite;
 use tracing::warn;
-use wire::instance::Instance;
+use wire::{instance::Instance, text::with_causes};
 
 pub use self::proxy::{Proxy, ProxyError};
 use super::{
@@ -43,12 +43,15 @@ use super::{
     redial::{Cause, Redial},
     traffic::Traffic,
     transport::Transport,
+    unreached::unreached_cure,
 };
 use crate::{
     config::{HostPort as Target, Transport as Carrier},
     tls::CertificateFault,
 };
 
+/// The setting with the servers.
+const SETTING: &str = "modules.edgeHub.websocket.server";
 /// The shortest time after which a second attempt starts beside a hanging one. The time is twice that of the last success …
 const MIN_ATTEMPT_DELAY: Duration = Duration::from_millis(300);
 /// … this, if there was no success yet …
@@ -69,27 +72,21 @@ pub enum DialError {
     #[error("{0} is not host:port; check modules.edgeHub.websocket.server")]
     Address(String),
     /// Nothing listens there, or the network does not reach it.
-    #[error(
-        "cannot connect to {0}; check that the cloud runs and modules.edgeHub.websocket.server names it"
-    )]
-    Connect(String, #[source] std::io::Error),
+    #[error("cannot connect to {0}: {1}; {cure}", cure = unreached_cure(.1, .0, SETTING))]
+    Connect(String, std::io::Error),
     /// The two ends do not trust each other.
     #[error(
-        "TLS with {0} failed; check that tlsCaFile is the cloud's CA and that the cloud has issued this node's certificate"
+        "TLS with {0} failed: {1}; check that tlsCaFile is the cloud's CA and that the cloud has issued this node's certificate"
     )]
-    Tls(String, #[source] std::io::Error),
+    Tls(String, std::io::Error),
     /// A certificate is not valid at this time.
     #[error("cannot connect to {0}: {1}")]
-    Certificate(
-        String,
-        CertificateFault,
-        #[source] Box<dyn std::error::Error + Send + Sync>,
-    ),
+    Certificate(String, CertificateFault),
     /// The server belongs to another cloud.
     #[error(
-        "the server at {0} is not the cloud that this node joined: this node does not trust the CA of its certificate; if the cloud was reinstalled, run `edge-agent reset` and join again"
+        "the server at {0} is not the cloud that this node joined: this node does not trust the CA of its certificate; if the cloud was reinstalled, run `edge-agent reset` and join again; if a proxy or firewall opens TLS connections, exempt this server"
     )]
-    OtherCloud(String, #[source] std::io::Error),
+    OtherCloud(String),
     /// The server refused the upgrade.
     #[error("{0} refused this node: {1}")]
     Refused(String, String),
@@ -109,14 +106,15 @@ pub enum DialError {
     Closed(String),
     /// The upgrade failed otherwise.
     #[error(
-        "the WebSocket upgrade with {0} failed; check that this is CloudHub's address, and that no proxy changes the request"
+        "the WebSocket upgrade with {0} failed: {1}; check that this is CloudHub's address, and that no proxy changes the request"
     )]
-    Upgrade(String, #[source] Box<tungstenite::Error>),
+    Upgrade(String, Box<tungstenite::Error>),
     /// QUIC failed.
     #[error(
-        "no QUIC connection to {0}; check that cloudsim listens there (--quic-port), and that no firewall blocks UDP"
+        "no QUIC connection to {0}: {why}; check that cloudsim listens there (--quic-port), and that no firewall blocks UDP",
+        why = with_causes(&**.1)
     )]
-    Quic(String, #[source] Box<dyn std::error::Error + Send + Sync>),
+    Quic(String, Box<dyn std::error::Error + Send + Sync>),
     /// The attempt took too long.
     #[error("no connection to {0} within {1:?}")]
     Timeout(String, Duration),
@@ -125,18 +123,14 @@ pub enum DialError {
 impl DialError {
     /// Converts the error of a TLS handshake with the server.
     pub(super) fn of_handshake(server: String, error: std::io::Error) -> Self {
-        use rustls::CertificateError::{BadSignature, UnknownIssuer};
         if let Some(fault) = CertificateFault::find(&error) {
-            return Self::Certificate(server, fault, error.into());
+            return Self::Certificate(server, fault);
         }
         let why = error
             .get_ref()
             .and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match why {
-            // a CA that was made anew has the same name and another key
-            Some(rustls::Error::InvalidCertificate(BadSignature | UnknownIssuer)) => {
-                Self::OtherCloud(server, error)
-            }
+            Some(rustls::Error::InvalidCertificate(_)) => Self::OtherCloud(server),
             _ if error.kind() == ErrorKind::UnexpectedEof => Self::Closed(server),
             _ => Self::Tls(server, error),
         }

@@ -142,7 +142,7 @@ async fn handshake(target: &Target, tls: &rustls::ClientConfig) -> Result<Connec
 
 fn to_dial_error(server: &Target, error: BoxError) -> DialError {
     match CertificateFault::find(&*error) {
-        Some(fault) => DialError::Certificate(server.to_string(), fault, error),
+        Some(fault) => DialError::Certificate(server.to_string(), fault),
         None => DialError::Quic(server.to_string(), error),
     }
 }

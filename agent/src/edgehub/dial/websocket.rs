@@ -117,7 +117,7 @@ pub(super) async fn connect(
         }
         // with TLS 1.3 the server verifies this node's certificate after the handshake has ended here
         Err(error) => Err(match CertificateFault::find(&error) {
-            Some(fault) => DialError::Certificate(address, fault, error.into()),
+            Some(fault) => DialError::Certificate(address, fault),
             None => DialError::Upgrade(address, Box::new(error)),
         }),
     }

@@ -7,7 +7,7 @@ mod files;
 mod renewal;
 
 use std::{
-    io::ErrorKind,
+    io,
     path::PathBuf,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -24,7 +24,7 @@ use wire::{
 pub(crate) use self::bootstrap::ServerAnswer;
 use self::{bootstrap::Credential, files::Credentials};
 pub(super) use self::{bootstrap::verifier, renewal::Renewal};
-use super::{Config, Proxy};
+use super::{Config, Proxy, unreached::unreached_cure};
 use crate::{config::HostPort, tls::CertificateFault};
 
 /// Why there is no identity.
@@ -37,18 +37,18 @@ pub enum EnrollError {
     )]
     NoToken(PathBuf),
     /// The token is malformed.
-    #[error("modules.edgeHub.token is unusable")]
+    #[error("the join token is unusable")]
     Token(#[source] wire::enroll::TokenError),
     /// The configured URL is malformed.
-    #[error("modules.edgeHub.httpServer {0} is not https://host:port")]
+    #[error("{0} is not https://host:port")]
     Url(String),
     /// The bootstrap server cannot be reached.
-    #[error(
-        "cannot reach {url}; check that the cloud runs and modules.edgeHub.httpServer names it"
-    )]
+    #[error("cannot reach {url}; {}", unreached_remedy(server, &**source, "the address of the cloud"))]
     Unreachable {
         /// The requested URL.
         url: String,
+        /// The server, `HOST:PORT`.
+        server: String,
         /// The error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -59,8 +59,6 @@ pub enum EnrollError {
         url: String,
         /// Which certificate, and the cure.
         fault: CertificateFault,
-        /// The error.
-        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The server's CA does not match the token, or did not sign the server's certificate.
     #[error("cannot join the cloud at {url}: {why}; {OTHER_CLOUD}")]
@@ -136,6 +134,16 @@ fn refusal_remedy(status: u16, said: &str) -> &'static str {
     }
 }
 
+/// Returns the remedy for a server that cannot be reached, which is in this setting or option.
+fn unreached_remedy(
+    server: &str,
+    source: &(dyn std::error::Error + 'static),
+    setting: &str,
+) -> String {
+    let other = io::Error::from(io::ErrorKind::Other);
+    unreached_cure(source.downcast_ref().unwrap_or(&other), server, setting)
+}
+
 /// Returns a remedy as the end of a sentence.
 fn after_semicolon(remedy: &str) -> String {
     match remedy {
@@ -148,7 +156,7 @@ impl EnrollError {
     /// Returns what is wrong, without a remedy.
     pub fn what(&self) -> String {
         match self {
-            Self::Unreachable { url, source } => {
+            Self::Unreachable { url, source, .. } => {
                 format!("cannot reach {url}: {}", with_causes(&**source))
             }
             Self::WrongCloud { url, why } => {
@@ -167,9 +175,11 @@ impl EnrollError {
     }
 
     /// Returns the remedy for a command line, which names options of `edge-agent join` rather than settings.
-    pub(crate) fn join_remedy(&self) -> &'static str {
-        match self {
-            Self::Unreachable { source, .. } => unreachable_remedy(&**source),
+    pub(crate) fn join_remedy(&self) -> String {
+        let remedy = match self {
+            Self::Unreachable { server, source, .. } => {
+                return unreached_remedy(server, &**source, "--cloud and --cert-port");
+            }
             Self::OtherName { .. } => {
                 "use one of these names in --cloud, or start the cloud with this name (--name)"
             }
@@ -185,7 +195,8 @@ impl EnrollError {
                 "" => "check the cloud's log",
                 remedy => remedy,
             },
-        }
+        };
+        remedy.to_owned()
     }
 
     /// Returns the remedy where it does not depend on how the program was started.
@@ -210,23 +221,6 @@ impl EnrollError {
             | Self::WrongTime { .. }
             | Self::File { .. }
             | Self::Crypto(_) => false,
-        }
-    }
-}
-
-/// Returns the remedy for a server that cannot be reached, by the first cause that says why.
-fn unreachable_remedy(source: &(dyn std::error::Error + 'static)) -> &'static str {
-    let kind = source.downcast_ref().map(std::io::Error::kind);
-    match kind {
-        Some(ErrorKind::NotFound) => {
-            "check the name in --cloud and this machine's DNS (/etc/resolv.conf), or give --cloud an IP address"
-        }
-        Some(ErrorKind::ConnectionRefused) => {
-            "nothing listens there: check that the cloud runs, that it listens for other machines (cloudsim up --address 0.0.0.0), and \
-             that --cert-port is its HTTPS port"
-        }
-        _ => {
-            "check that --cloud is the cloud's address and --cert-port its HTTPS port, and that no firewall blocks this port"
         }
     }
 }

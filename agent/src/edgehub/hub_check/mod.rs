@@ -14,7 +14,10 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{Config, dial::tcp, enroll};
-use crate::{config::HostPort, tls::CertificateFault};
+use crate::{
+    config::HostPort,
+    tls::{CertificateFault, handshake_text},
+};
 
 /// The bytes of an answer that are read: the status.
 const MAX_STATUS_LINE: usize = 256;
@@ -39,8 +42,8 @@ pub(crate) enum HubCheckError {
         names: String,
     },
     /// The server does not speak TLS, or belongs to another cloud.
-    #[error("the server at {0} has no certificate of this cloud: {1}")]
-    OtherServer(HostPort, #[source] io::Error),
+    #[error("the server at {0} has no certificate of this cloud: {why}", why = handshake_text(.1))]
+    OtherServer(HostPort, io::Error),
     /// The server accepts callers without a certificate.
     #[error(
         "the server at {0} is not CloudHub: it responded {1:?} to a request without a certificate"

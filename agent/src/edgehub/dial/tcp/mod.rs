@@ -19,18 +19,39 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// that the other end does not read.
 const SEND_BUFFER_BYTES: u32 = 64 * 1024;
 
+/// Why the proxy does not connect to a server.
+#[derive(Debug, thiserror::Error)]
+#[error("proxy {proxy}: {error}")]
+pub(crate) struct ProxyFailure {
+    /// The address of the proxy.
+    proxy: String,
+    /// Its answer, or why there is none.
+    error: io::Error,
+}
+
+impl ProxyFailure {
+    /// Returns the failure of the proxy at this address.
+    pub(crate) fn new(proxy: &str, error: io::Error) -> Self {
+        Self {
+            proxy: proxy.to_owned(),
+            error,
+        }
+    }
+}
+
 /// Connects; if there is a proxy, it resolves the name.
 pub(crate) async fn connect(server: &HostPort, proxy: &Proxy) -> io::Result<TcpStream> {
     match proxy.for_server(&server.host, server.port) {
         None => connect_directly(&server.to_string()).await,
         Some(endpoint) => {
-            let told = |error: io::Error| {
-                io::Error::new(error.kind(), format!("proxy {}: {error}", endpoint.address))
+            let failed = |error: io::Error| {
+                let kind = error.kind();
+                io::Error::new(kind, ProxyFailure::new(&endpoint.address, error))
             };
-            let stream = connect_directly(&endpoint.address).await.map_err(told)?;
+            let stream = connect_directly(&endpoint.address).await.map_err(failed)?;
             connect_through_proxy(stream, endpoint, &server.to_string())
                 .await
-                .map_err(told)
+                .map_err(failed)
         }
     }
 }

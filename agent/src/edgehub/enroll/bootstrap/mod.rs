@@ -2,6 +2,7 @@
 //! second.
 
 use std::{
+    io,
     net::IpAddr,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -33,7 +34,7 @@ use super::{EnrollError, NodeStatus};
 use crate::{
     config::HostPort,
     edgehub::{Config, Proxy, dial::tcp},
-    tls::CertificateFault,
+    tls::{CertificateFault, handshake_text},
 };
 
 mod deferred;
@@ -93,8 +94,12 @@ impl<'a> Endpoint<'a> {
     ) -> EnrollError {
         let (url, source) = (self.url.clone(), source.into());
         match CertificateFault::find(&*source) {
-            Some(fault) => EnrollError::Certificate { url, fault, source },
-            None => EnrollError::Unreachable { url, source },
+            Some(fault) => EnrollError::Certificate { url, fault },
+            None => EnrollError::Unreachable {
+                url,
+                server: self.server.to_string(),
+                source,
+            },
         }
     }
 }
@@ -161,7 +166,8 @@ fn verification_error(url: &str, host: &str, shown: &[u8], error: rustls::Error)
         other => EnrollError::WrongCloud {
             url,
             why: format!(
-                "the server's certificate was not issued by the CA of the token or of this node ({other})"
+                "its certificate is not of the CA of the token or of this node: {}",
+                handshake_text(&io::Error::other(other))
             ),
         },
     }
