@@ -25,6 +25,7 @@ mod outbox;
 mod output;
 mod program;
 mod reset;
+pub mod service;
 pub mod servicebus;
 mod short_connections;
 pub mod signals;

@@ -7,9 +7,8 @@ use limits::read_regular_text;
 use super::{
     inputs::Inputs,
     report::{CheckResult, Finding},
-    service::FailedService,
 };
-use crate::{app, cli::shell_word, status::ClientError, systemd};
+use crate::{app, cli::shell_word, service::FailedService, status::ClientError, systemd};
 
 /// The least limit of open files with which all connections of a node work.
 const LEAST_OPEN_FILES: u64 = 4096;

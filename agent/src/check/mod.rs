@@ -47,7 +47,6 @@ mod report;
 mod root;
 mod run;
 mod runtime;
-mod service;
 mod streams;
 mod token;
 

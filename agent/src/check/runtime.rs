@@ -2,8 +2,8 @@
 
 use edged::{RuntimeInfo, RuntimeInfoError};
 
-use super::{inputs::Inputs, machine::Machine, report::CheckResult, service::FailedService};
-use crate::{app, systemd};
+use super::{inputs::Inputs, machine::Machine, report::CheckResult};
+use crate::{app, service::FailedService, systemd};
 
 /// The most pods that are named if there are too many.
 const MAX_NAMED: usize = 5;
@@ -54,9 +54,18 @@ pub(super) fn judge(inputs: &Inputs<'_>) -> CheckResult {
             }
             match &found.network {
                 None => CheckResult::Passed(what),
-                Some(why) => CheckResult::Remark(format!(
-                    "{what}, without a pod network ({why}): only pods with hostNetwork start; install a CNI plugin"
-                )),
+                Some(why) => {
+                    let cure = match inputs.join {
+                        Some(_) => {
+                            "; install a CNI plugin (`edge-agent check` names what is missing)"
+                        }
+                        // the check cni has the cure
+                        None => "",
+                    };
+                    CheckResult::Remark(format!(
+                        "{what}, without a pod network ({why}): only pods with hostNetwork start{cure}"
+                    ))
+                }
             }
         }
         [] if inputs.is_node() => no_runtime_of_node(machine),

@@ -19,7 +19,8 @@ use super::{
     connect, environment,
     listing::{Column, Listing, Row, Rows, show},
     nodes::is_ready,
-    output::print_line,
+    output::{print_line, warn},
+    packaged_service,
     running::{Records, RunningCloud},
     screen::Screen,
     table::age,
@@ -51,6 +52,9 @@ pub(super) async fn status(
     records: &Records,
 ) -> anyhow::Result<ExitCode> {
     let is_none = choose_clouds(access, records)?.is_empty();
+    if is_none && let Some(fault) = packaged_service::fault().await {
+        warn(&fault);
+    }
     show(list, async || {
         listing(&choose_clouds(access, records)?).await
     })

@@ -15,7 +15,7 @@ use rustls::CertificateError::{BadSignature, UnknownIssuer};
 
 use super::{
     environment::{self, Unusable},
-    nearest,
+    nearest, packaged_service,
     proxy::{self, CONNECT_TIMEOUT},
 };
 use crate::cli::Access;
@@ -28,7 +28,20 @@ pub(super) const WRITTEN: &str = "cloudsim.kubeconfig";
 pub(super) async fn connect(access: &Access) -> anyhow::Result<Client> {
     const CURE: &str = "is `cloudsim up` running? Name its kubeconfig with --kubeconfig or in $KUBECONFIG; \
         `cloudsim status` lists the clouds of this machine";
-    let read = read(access).map_err(|error| unread(error, CURE))?;
+    let read = match read(access) {
+        Ok(read) => read,
+        Err(error) => {
+            let other = (access.kubeconfig.as_deref())
+                .filter(|file| !packaged_service::has_kubeconfig(file));
+            let is_missing = matches!(error, Unusable::Missing(_)) && other.is_none();
+            return Err(match packaged_service::fault().await {
+                Some(fault) if is_missing => {
+                    anyhow!("no cloud is running on this machine: {fault}")
+                }
+                _ => unread(error, CURE),
+            });
+        }
+    };
     let contexts: Vec<String> = read
         .contexts
         .iter()
@@ -105,30 +118,28 @@ pub(super) fn unread(error: Unusable, cure: &str) -> anyhow::Error {
 
 /// Explains the error of a request to the cloud of a kubeconfig that cannot be reached, or whose certificate is refused: most often
 /// another cloud runs at the same address now. Other errors stay as they are.
-pub(super) fn explain(access: &Access) -> impl FnOnce(anyhow::Error) -> anyhow::Error {
-    move |error| {
-        let Some(rustls::Error::InvalidCertificate(why)) = error.chain().find_map(tls_error) else {
-            return match is_unreachable(&error) {
-                true => anyhow!("{}", unreachable(access, &error)),
-                false => error,
-            };
+pub(super) async fn explain(access: &Access, error: anyhow::Error) -> anyhow::Error {
+    let Some(rustls::Error::InvalidCertificate(why)) = error.chain().find_map(tls_error) else {
+        return match is_unreachable(&error) {
+            true => unreachable(access, &error).await,
+            false => error,
         };
-        let file = file(access);
-        let text = match why {
-            // a CA that was made anew has the same name and another key
-            BadSignature | UnknownIssuer => format!(
-                "another cloud than the one that wrote {} answers at its address; give the kubeconfig of the cloud that runs there now with \
+    };
+    let file = file(access);
+    let text = match why {
+        // a CA that was made anew has the same name and another key
+        BadSignature | UnknownIssuer => format!(
+            "another cloud than the one that wrote {} answers at its address; give the kubeconfig of the cloud that runs there now with \
                  --kubeconfig or in $KUBECONFIG, or start that of this file again (--data-dir keeps a cloud)",
-                file.display()
-            ),
-            _ => format!(
-                "the certificate of what answers at the address in {} is refused; compare `date` on both machines, and the address with the \
+            file.display()
+        ),
+        _ => format!(
+            "the certificate of what answers at the address in {} is refused; compare `date` on both machines, and the address with the \
                  names that the cloud was started with (`cloudsim up --name`)",
-                file.display()
-            ),
-        };
-        anyhow::Error::new(rustls::Error::InvalidCertificate(why.clone())).context(text)
-    }
+            file.display()
+        ),
+    };
+    anyhow::Error::new(rustls::Error::InvalidCertificate(why.clone())).context(text)
 }
 
 /// Reports whether no answer came from the server: not even a refusal.
@@ -160,7 +171,7 @@ fn reason(error: &anyhow::Error) -> String {
 }
 
 /// Describes the server that cannot be reached, with the cure. The reason comes first.
-fn unreachable(access: &Access, error: &anyhow::Error) -> String {
+async fn unreachable(access: &Access, error: &anyhow::Error) -> anyhow::Error {
     let reason = reason(error);
     let read = read(access).unwrap_or_default();
     let current = access
@@ -192,7 +203,12 @@ fn unreachable(access: &Access, error: &anyhow::Error) -> String {
     } else {
         format!(" ({})", others.join(", "))
     };
-    format!(
+    if packaged_service::has_kubeconfig(&file(access))
+        && let Some(fault) = packaged_service::fault().await
+    {
+        return anyhow!("cannot reach {server} ({reason}): {fault}");
+    }
+    anyhow!(
         "cannot reach {server} ({reason}), the server of context {current} in {}; is `cloudsim up` running? Otherwise start it, or \
          choose another context with --context{others} or another file with --kubeconfig",
         file(access).display()
@@ -226,7 +242,10 @@ mod tests {
                 context: None,
             };
             let listed = nodes::run(&access, ListArgs::default(), None).await;
-            listed.map_err(|error| format!("{:#}", explain(&access)(error)))
+            match listed {
+                Err(error) => Err(format!("{:#}", explain(&access, error).await)),
+                Ok(()) => Ok(()),
+            }
         };
         let missing = listed().await.unwrap_err();
         assert!(

@@ -22,6 +22,7 @@ mod node;
 mod nodes;
 mod objects;
 mod output;
+mod packaged_service;
 mod paste;
 mod process;
 mod proxy;
@@ -230,7 +231,10 @@ async fn on_cloud<T>(
     run: impl AsyncFnOnce(&Access) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let access = choice::choose(access, &Records::of_user())?;
-    run(&access).await.map_err(explain(&access))
+    match run(&access).await {
+        Err(error) => Err(explain(&access, error).await),
+        done => done,
+    }
 }
 
 /// How long threads may continue after a command has ended.

@@ -16,8 +16,8 @@ use tokio::time::timeout;
 use wire::text::with_causes;
 
 use super::{
-    choice::matching,
-    nodes, print_line,
+    choice::{choose, matching},
+    nodes, packaged_service, print_line,
     remote::Remote,
     running::{Records, RunningCloud},
 };
@@ -73,8 +73,6 @@ const KINDS: [(&str, &str); 26] = [
         "/apis/reliablesyncs.kubeedge.io/v1alpha1/clusterobjectsyncs",
     ),
 ];
-/// The packaged service.
-const SERVICE: &str = "cloudsim.service";
 /// The kinds whose values are not shown.
 const PAYLOADS: [&str; 2] = ["secrets", "configmaps"];
 /// The kind whose values are secrets.
@@ -96,9 +94,19 @@ pub(super) async fn run(options: &Bundle, records: &Records) -> anyhow::Result<(
         })
         .collect();
     let name = format!("cloudsim-bundle-{name}-{}", now.strftime("%Y%m%dT%H%M%SZ"));
-    let remote = match Remote::of(&options.access).await {
+    let remote = match choose(options.access.clone(), records) {
+        Ok(access) => Remote::of(&access).await,
+        Err(error) => Err(error),
+    };
+    let remote = match remote {
         // without a cloud there is nothing to report
-        Err(error) if clouds.is_empty() && options.logs.files.is_empty() => return Err(error),
+        Err(error)
+            if clouds.is_empty()
+                && options.logs.files.is_empty()
+                && packaged_service::fault().await.is_none() =>
+        {
+            return Err(error);
+        }
         other => other,
     };
     let mut archive = Archive::create(Target::of(options.output.as_deref(), &name), &name, now)?;
@@ -205,14 +213,14 @@ async fn add_processes(
     let logs: Vec<PathBuf> = logs.chain(options.logs.files.iter().cloned()).collect();
     let range = TimeRange::from(&options.logs);
     if logs.is_empty() {
-        let unit = SERVICE;
+        let unit = packaged_service::UNIT;
         let journal = LogReader { unit, range }.journal().await;
         let journal = journal.map(|log| redactor.bytes(&log)).map_err(|why| {
             format!(
                 "no cloud in the background has a log file, and {why}; name one with --log-file"
             )
         });
-        archive.add(&format!("logs/{SERVICE}"), journal);
+        archive.add(&format!("logs/{unit}"), journal);
     }
     add_log_files(archive, &logs, range, redactor);
 }
