@@ -29,7 +29,10 @@ PACKAGES = {
         "description": "KubeEdge edge node agent\nRuns pods on an edge node, connects devices, and continues without the cloud.",
         "service": "agent/edge-agent.service",
         "recommends": ["containerd | cri-o"],
-        "files": {"agent/src/config/minimal.yaml": "usr/share/doc/edge-agent/examples/edgecore.yaml"},
+        "files": {
+            "agent/src/config/minimal.yaml": "usr/share/doc/edge-agent/examples/edgecore.yaml",
+            "packaging/10-bridge.conflist": "usr/share/doc/edge-agent/examples/10-bridge.conflist",
+        },
         "settings": {"packaging/edge-agent.default": "etc/default/edge-agent"},
     },
     "cloudsim": {

@@ -23,21 +23,32 @@ const MAX_BYTES: u64 = 1024 * 1024;
 /// The endings of configurations.
 const ENDINGS: [&str; 3] = ["conf", "conflist", "json"];
 /// The cure of a missing network.
-const INSTALL: &str = "install a CNI plugin and its configuration (Debian: apt-get install containernetworking-plugins)";
+const INSTALL: &str = "install a CNI plugin (Debian: apt-get install containernetworking-plugins) and write its configuration \
+                       (example: /usr/share/doc/edge-agent/examples/10-bridge.conflist)";
+/// The cure of a missing configuration.
+const CONFIGURE: &str = "write a configuration there (example: /usr/share/doc/edge-agent/examples/10-bridge.conflist), and restart the \
+                         container runtime";
+/// The cure of a configuration that the runtime has not read. containerd ignores files that are moved to the directory.
+const RESTART: &str = "restart the container runtime, which may not have read this file: systemctl restart containerd; if that does not \
+                       help, correct the file";
+/// The plugin that an installation has at least.
+const USUAL_PLUGIN: &str = "bridge";
 
 pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
     if inputs.machine.is_simulated() {
         let why = "the simulated runtime has its own network";
         return CheckResult::NotApplicable(why.into()).into();
     }
-    let reported = inputs
-        .machine
-        .answering()
-        .find_map(|(_, found)| found.cni.clone());
+    let runtimes = || inputs.machine.answering();
+    let reported = runtimes().find_map(|(_, found)| found.cni.clone());
     let finding = judge(&reported.unwrap_or_else(|| CniDirectories {
         config: "/etc/cni/net.d".into(),
         plugins: vec!["/opt/cni/bin".into(), "/usr/lib/cni".into()],
     }));
+    let failed = runtimes().find_map(|(_, found)| found.network.as_deref());
+    if let (CheckResult::Passed(what), Some(why)) = (&finding.result, failed) {
+        return unread(what, why).into();
+    }
     if !inputs.is_node() || !matches!(finding.result, CheckResult::Passed(_)) {
         return finding;
     }
@@ -50,12 +61,19 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
     }
 }
 
+/// Returns the result if the runtime has no pod network, despite of a correct configuration.
+fn unread(what: &str, why: &str) -> CheckResult {
+    let what = format!("{what}; but the container runtime has no pod network: {why}");
+    CheckResult::bad(what, RESTART)
+}
+
 fn judge(directories: &CniDirectories) -> Finding {
     let folder = directories.config.display();
     let Some(file) = first_configuration(&directories.config) else {
+        let is_installed = is_installed(USUAL_PLUGIN, &directories.plugins);
         return CheckResult::warning(
             format!("no network configuration in {folder}: only pods with hostNetwork start"),
-            INSTALL,
+            if is_installed { CONFIGURE } else { INSTALL },
         )
         .into();
     };
@@ -79,13 +97,18 @@ fn judge(directories: &CniDirectories) -> Finding {
     finding
 }
 
-fn judge_plugin(plugin: &str, file: &str, directories: &[PathBuf]) -> CheckResult {
+/// Reports whether one of the directories has the plugin.
+fn is_installed(plugin: &str, directories: &[PathBuf]) -> bool {
     let is_program = |path: PathBuf| {
         fs::metadata(path)
             .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     };
     let is_name = !plugin.is_empty() && !plugin.contains('/');
-    if is_name && directories.iter().any(|one| is_program(one.join(plugin))) {
+    is_name && directories.iter().any(|one| is_program(one.join(plugin)))
+}
+
+fn judge_plugin(plugin: &str, file: &str, directories: &[PathBuf]) -> CheckResult {
+    if is_installed(plugin, directories) {
         return CheckResult::Passed(format!("plugin {plugin} is installed"));
     }
     let all: Vec<String> = directories
@@ -191,6 +214,34 @@ mod tests {
             assert!(what.contains(expected), "{files:?}: {what}");
             let is_good = matches!(found.result, CheckResult::Passed(_));
             assert_ne!(is_good, cure.is_some(), "{files:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn network_that_the_runtime_lacks_despite_its_file_is_an_error() {
+        let found = unread("10-x.conflist: bridge", "cni plugin not initialized");
+        let (what, cure) = found.texts();
+        assert!(
+            what.ends_with("no pod network: cni plugin not initialized"),
+            "{what}"
+        );
+        assert!(cure.is_some_and(|cure| cure.contains("systemctl restart")));
+    }
+
+    #[test]
+    fn cure_of_a_missing_configuration_depends_on_the_plugins() {
+        let directory = tempfile::tempdir().unwrap();
+        let plugin = directory.path().join(USUAL_PLUGIN);
+        for (is_there, expected) in [(false, INSTALL), (true, CONFIGURE)] {
+            if is_there {
+                fs::write(&plugin, "").unwrap();
+                fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            let found = judge(&CniDirectories {
+                config: directory.path().join("net.d"),
+                plugins: vec![directory.path().to_owned()],
+            });
+            assert_eq!(found.result.texts().1, Some(expected));
         }
     }
 }
