@@ -66,7 +66,12 @@ fn judge(pods: &[PodState]) -> Finding {
         let of_state = CURES.iter().find(|(state, _)| *state == pod.state);
         let cure = match pod_cause(&pod.message) {
             Some(known) => known.to_string(),
-            None => of_state.map_or(OTHER, |(_, cure)| cure).to_owned(),
+            None => {
+                let pod = format!("{} --namespace {}", pod.name, pod.namespace);
+                of_state
+                    .map_or(OTHER, |(_, cure)| cure)
+                    .replace("POD", &pod)
+            }
         };
         CheckResult::warning(what.trim(), cure)
     });

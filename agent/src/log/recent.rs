@@ -19,6 +19,11 @@ const MAX_LINES: usize = 50;
 /// The most bytes of a line's text; a longer one is truncated.
 const MAX_TEXT_BYTES: usize = 1024;
 
+/// The field with the number of occurrences of a repeated fault (`limits::Repeated`).
+const TIMES: &str = "times";
+/// The field with the random delay before the next attempt.
+const RETRY: &str = "retry_in";
+
 static RECENT: LazyLock<Mutex<VecDeque<RecentLine>>> = LazyLock::new(Mutex::default);
 
 /// A warning or an error of the log.
@@ -32,7 +37,7 @@ pub(crate) struct RecentLine {
     pub(crate) target: String,
     /// The message with its fields.
     pub(crate) text: String,
-    /// How often it was logged in a row.
+    /// How often it happened.
     pub(crate) count: u64,
 }
 
@@ -72,7 +77,11 @@ fn recent_line(line: Line<'_>) -> RecentLine {
         other => other.to_string(),
     };
     let mut text = line.message;
-    for (name, field) in &line.fields {
+    // a warning about a repeated fault has the number of its occurrences
+    let times = line.fields.iter().find(|(name, _)| *name == TIMES);
+    let count = times.and_then(|(_, times)| times.as_u64()).unwrap_or(1);
+    let is_stable = |name: &str| name != TIMES && name != RETRY;
+    for (name, field) in line.fields.iter().filter(|(name, _)| is_stable(name)) {
         let name: &Cow<'_, str> = name;
         text.push_str(&format!(" {name}={}", value(field)));
     }
@@ -87,17 +96,17 @@ fn recent_line(line: Line<'_>) -> RecentLine {
         level: line.level.to_owned(),
         target: line.target.to_owned(),
         text,
-        count: 1,
+        count,
     }
 }
 
-fn push(lines: &mut VecDeque<RecentLine>, line: RecentLine) {
-    if let Some(last) = lines.back_mut()
-        && (&last.target, &last.text) == (&line.target, &line.text)
+/// Adds a line. An equal one is replaced, so that a fault that repeats does not hide others.
+fn push(lines: &mut VecDeque<RecentLine>, mut line: RecentLine) {
+    let is_equal = |one: &RecentLine| (&one.target, &one.text) == (&line.target, &line.text);
+    if let Some(place) = lines.iter().position(is_equal)
+        && let Some(earlier) = lines.remove(place)
     {
-        last.time = line.time;
-        last.count += 1;
-        return;
+        line.count = line.count.max(earlier.count + 1);
     }
     if lines.len() >= MAX_LINES {
         lines.pop_front();
@@ -134,6 +143,28 @@ mod tests {
         let text = "failed to start pod of this test pod=a\u{fffd}[2J tries=2";
         assert_eq!((ours[0].text.as_str(), ours[0].count), (text, 3));
         assert_eq!(ours[0].level, "WARN");
+    }
+
+    #[test]
+    fn repeated_faults_are_one_line_each_with_their_number() {
+        let mut all = VecDeque::new();
+        for (error, times) in [("a", Some(1)), ("b", None), ("a", Some(12)), ("b", None)] {
+            let mut line = Line::new("WARN", "agent");
+            line.message = format!("failed to test error={error}");
+            if let Some(times) = times {
+                line.fields.insert(TIMES.into(), Value::from(times));
+            }
+            push(&mut all, recent_line(line));
+        }
+        let found: Vec<_> = all
+            .iter()
+            .map(|line| (line.text.as_str(), line.count))
+            .collect();
+        let expected = [
+            ("failed to test error=a", 12),
+            ("failed to test error=b", 2),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

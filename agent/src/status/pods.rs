@@ -1,6 +1,6 @@
 //! The pods of a node, and why they wait. Pure.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodSpec};
 
 use super::report::PodState;
 
@@ -81,11 +81,29 @@ fn waiting_reason(container: &ContainerStatus) -> Option<(String, String)> {
     }
     let message = waiting.message.clone().unwrap_or_default();
     let last = container.last_state.as_ref();
-    let killed = last
-        .and_then(|last| last.terminated.as_ref())
-        .filter(|last| last.reason.as_deref() == Some("OOMKilled"));
-    let last = killed.map_or("", |_| "; last run: OOMKilled");
+    let last = last.and_then(|last| last.terminated.as_ref());
+    let last = last.map_or_else(String::new, last_run);
     Some((reason, format!("{}: {message}{last}", container.name)))
+}
+
+/// Describes how a container's last run ended.
+fn last_run(ended: &ContainerStateTerminated) -> String {
+    /// The most characters of a program's termination message.
+    const MAX_MESSAGE: usize = 300;
+    let reason = ended.reason.as_deref().filter(|reason| *reason != "Error");
+    let reason = reason.map_or_else(String::new, |reason| format!("{reason}, "));
+    let message: String = ended
+        .message
+        .iter()
+        .flat_map(|text| text.trim().chars())
+        .take(MAX_MESSAGE)
+        .collect();
+    let message = if message.is_empty() {
+        message
+    } else {
+        format!(": {message}")
+    };
+    format!("; last run: {reason}exit code {}{message}", ended.exit_code)
 }
 
 #[cfg(test)]
@@ -144,7 +162,16 @@ mod tests {
                      "lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}]}),
                 "CrashLoopBackOff",
                 true,
-                "web: back-off 10s; last run: OOMKilled",
+                "web: back-off 10s; last run: OOMKilled, exit code 137",
+            ),
+            (
+                json!({"phase": "Running", "containerStatuses": [
+                    {"name": "web", "ready": false, "restartCount": 1, "image": "x", "imageID": "",
+                     "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+                     "lastState": {"terminated": {"reason": "Error", "exitCode": 1, "message": "no database\n"}}}]}),
+                "CrashLoopBackOff",
+                true,
+                "web: back-off 10s; last run: exit code 1: no database",
             ),
             (json!({"phase": "Pending"}), "Pending", true, ""),
             (json!({"phase": "Succeeded"}), "Succeeded", false, ""),
