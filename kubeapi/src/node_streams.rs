@@ -61,7 +61,7 @@ pub enum NodeError {
     #[error("node {0:?} has no capacity for another stream; close an open one")]
     Full(String),
     /// The response is not HTTP, or the connection ended before its head.
-    #[error("node {0:?} sent an invalid response: {1}")]
+    #[error("no valid response from node {0:?}: {1}")]
     Broken(String, String),
 }
 

@@ -44,6 +44,9 @@ pub struct NodeSession {
     pub sent: Count,
     /// Messages and bytes received from the node.
     pub received: Count,
+    /// Since when the node has a stream tunnel, to any replica.
+    #[serde(default)]
+    pub tunnel: Option<Timestamp>,
     /// When the agent started, if it sends that; EdgeCore does not.
     #[serde(default)]
     pub started: Option<String>,

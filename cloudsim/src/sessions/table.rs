@@ -304,6 +304,7 @@ impl Sessions {
                     queue: traffic.queue.load(Ordering::Relaxed),
                     sent: read(&traffic.sent),
                     received: read(&traffic.received),
+                    tunnel: self.tunnels.since(&session_request.node),
                 },
             )
             .collect();

@@ -204,6 +204,11 @@ impl Tunnels {
         self.0.nodes.lock().contains_key(node)
     }
 
+    /// Returns since when the node has a tunnel.
+    pub(crate) fn since(&self, node: &str) -> Option<Timestamp> {
+        self.0.nodes.lock().get(node).map(|tunnel| tunnel.since)
+    }
+
     /// Returns the nodes that report this address.
     pub(super) fn nodes_at(&self, address: &str) -> BTreeSet<String> {
         let nodes = self.0.nodes.lock();

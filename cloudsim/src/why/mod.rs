@@ -109,12 +109,35 @@ pub async fn explain(
     kind: ExplainedKind,
     (namespace, name): (&str, &str),
 ) -> Result<Chain, WhyError> {
+    if is_store_full(client).await {
+        let mut chain = Chain::default();
+        chain.step("cloud", store_full);
+        return Ok(chain);
+    }
     let (reader, now) = (Reader { client, hub }, Timestamp::now());
     Ok(match kind {
         ExplainedKind::Pod => pod::chain(&reader.pod_facts(namespace, name).await?, now),
         ExplainedKind::Node => node::chain(&reader.node_facts(name).await?, now),
         ExplainedKind::Device => device::chain(&reader.device_facts(namespace, name).await?, now),
     })
+}
+
+/// Reports whether the API server stores nothing, by its health check. Those of clusters have no such check.
+async fn is_store_full(client: &Client) -> bool {
+    let request = http::Request::get("/readyz/store").body(Vec::new());
+    let Ok(request) = request else {
+        return false;
+    };
+    let answer = client.request_text(request).await;
+    matches!(answer, Err(kube::Error::Api(status)) if status.code == 500)
+}
+
+fn store_full() -> Finding {
+    step::missing(
+        "the cloud cannot store objects; its disk is probably full",
+        "free space on the disk of its data directory (of the packaged service: /var/lib/cloudsim); its log names the cause \
+         (journalctl -u cloudsim)",
+    )
 }
 
 /// Reads what is known of objects.

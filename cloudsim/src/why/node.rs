@@ -1,4 +1,4 @@
-//! The steps of a node: registered, connected, one agent, heartbeat, Ready, open for pods. Pure.
+//! The steps of a node: registered, connected, one agent, heartbeat, Ready, open for pods, stream tunnel. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
@@ -18,6 +18,10 @@ const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
 /// What to do on a node that does not connect.
 const CHECK: &str = "run `edge-agent check` on the node: it names what keeps it from connecting";
 
+/// What to do if the cloud has rejected the node.
+const DO_AS_SAID: &str =
+    "do what the message says; `edge-agent check` on the node shows the details";
+
 /// What to do if a simulated node does not connect.
 const START: &str = "run `edge-agent check` on the node; one of `cloudsim up --nodes` or `hollow` returns when that program is started again";
 /// How the name of the simulated runtime begins.
@@ -25,6 +29,9 @@ const SIMULATED: &str = "outrigger-sim";
 
 /// A node renews its Lease every ten seconds.
 const SILENCE: SignedDuration = SignedDuration::from_secs(25);
+
+/// The time after the start of a session in which an agent opens its stream tunnel.
+const TUNNEL_START: SignedDuration = SignedDuration::from_secs(5);
 
 /// A larger difference between the clocks of a node and this machine is reported.
 const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
@@ -83,16 +90,23 @@ impl NodeFacts {
     /// Checks that the Node exists.
     pub(super) fn registration(&self, now: Timestamp) -> Finding {
         let name = &self.name;
-        match (&self.node, &self.session) {
-            (Some(node), _) => {
+        match (&self.node, &self.session, &self.rejection) {
+            (Some(node), ..) => {
                 let created = node.creation_timestamp();
                 Ok(created.map_or_else(String::new, |time| format!("{} ago", age(time.0, now))))
             }
-            (None, Some(_)) => missing(
+            (None, Some(_), _) => missing(
                 format!("{name} is connected, but has not registered its Node"),
                 "set modules.edged.registerNode: true in the node's edgecore.yaml, or read its log",
             ),
-            (None, None) => missing(
+            (None, None, Some((time, message))) => missing(
+                format!(
+                    "there is no node {name}; its agent was rejected {} ago: {message}",
+                    age(*time, now)
+                ),
+                DO_AS_SAID,
+            ),
+            (None, None, None) => missing(
                 format!(
                     "there is no node {name}{}",
                     wire::did_you_mean(name, self.others.iter().map(String::as_str))
@@ -136,7 +150,7 @@ impl NodeFacts {
                     ),
                     (None, Some((time, message))) => missing(
                         format!("{text}; rejected {} ago: {message}", age(*time, now)),
-                        "do what the message says; `edge-agent check` on the node shows the details",
+                        DO_AS_SAID,
                     ),
                     (None, None) if self.is_reset() => missing(
                         format!("{text}; the machine was reset (`edge-agent reset`)"),
@@ -251,7 +265,8 @@ impl NodeFacts {
         if !pressures.is_empty() {
             return missing(
                 format!("{}: new pods are rejected", pressures.join(", ")),
-                "free memory, disk space or processes on the node; `edge-agent check` shows how much is missing",
+                "free memory, disk space or processes on the node; `edge-agent check` shows how much is missing. The node accepts pods \
+                 again within five minutes",
             );
         }
         let spec = self.node.as_ref().and_then(|node| node.spec.as_ref());
@@ -272,6 +287,36 @@ impl NodeFacts {
         })
     }
 
+    /// Checks that logs, exec and port-forward reach the node.
+    pub(super) fn streams(&self, now: Timestamp) -> Finding {
+        match &self.session {
+            _ if !self.is_edge() => Ok("its kubelet serves logs, exec and port-forward".to_owned()),
+            None => Ok("unknown without a session".to_owned()),
+            Some(session) => match session.tunnel {
+                Some(since) => Ok(format!(
+                    "logs, exec and port-forward have a tunnel for {}",
+                    age(since, now)
+                )),
+                // a new session, whose tunnel follows
+                None if now.duration_since(session.since) < TUNNEL_START => {
+                    Ok("the stream tunnel of the new session is not open yet".to_owned())
+                }
+                // `cloudsim hollow` may run nodes without tunnels
+                None if self.is_simulated() => {
+                    Ok("the simulated node has no stream tunnel".to_owned())
+                }
+                None => missing(
+                    format!(
+                        "{} has no stream tunnel: logs, exec and port-forward do not work",
+                        self.name
+                    ),
+                    "run `edge-agent check` on the node: it names what blocks the cloud's port for streams (10004); if \
+                     modules.edgeStream is disabled on purpose, nothing else is affected",
+                ),
+            },
+        }
+    }
+
     fn queue(&self) -> Finding {
         Ok(match &self.session {
             None => "unknown without a session".to_owned(),
@@ -290,5 +335,6 @@ pub(super) fn chain(facts: &NodeFacts, now: Timestamp) -> Chain {
     chain.step("ready", || facts.ready(now));
     chain.step("pods", || facts.open());
     chain.step("queue", || facts.queue());
+    chain.step("streams", || facts.streams(now));
     chain
 }

@@ -102,7 +102,7 @@ impl PodFacts {
         {
             Some(message) => {
                 let fix = if self.needs.is_empty() {
-                    "add a node that fits, or change requests, nodeSelector, affinity or tolerations of the pod"
+                    scheduling_fix(&message)
                 } else {
                     "create what is missing; the pod starts by itself then"
                 };
@@ -167,7 +167,16 @@ impl PodFacts {
                     "{reason}: {}",
                     status.message.as_deref().unwrap_or("no message")
                 ),
-                "the node refused or ended it, and does not start it again: delete the pod and create it again, with requests that fit",
+                match reason.as_str() {
+                    "Evicted" => {
+                        "free the resource that the message names on the node (`edge-agent check` shows it); then delete the pod, and \
+                         create it again unless a controller does"
+                    }
+                    _ => {
+                        "the node refused or ended it, and does not start it again: delete the pod and create it again, with requests \
+                         that fit"
+                    }
+                },
             ),
             _ => Ok("the node has not refused it".to_owned()),
         }
@@ -187,6 +196,10 @@ impl PodFacts {
             }
             _ => Ok("the ConfigMaps, Secrets and volumes that it names exist".to_owned()),
         }
+    }
+
+    fn has_ended(&self) -> bool {
+        ["Succeeded", "Failed"].contains(&self.phase().as_str())
     }
 
     fn has_started(&self) -> bool {
@@ -350,6 +363,37 @@ impl PodFacts {
     }
 }
 
+/// Reasons of the scheduler that are faults of a node, with their fix. The node itself is not named.
+/// Source: kube-scheduler's plugins `nodeunschedulable` and `tainttoleration`, and the taints of the node lifecycle controller.
+const NODE_FAULTS: [(&[&str], &str); 3] = [
+    (
+        &[
+            "were not ready",
+            "kubernetes.io/not-ready",
+            "kubernetes.io/unreachable",
+            "kubernetes.io/network-unavailable",
+        ],
+        "`kubectl get nodes` lists the nodes, and `cloudsim why node/NAME` shows why one is not Ready",
+    ),
+    (
+        &["-pressure"],
+        "free memory, disk space or processes on the node: `cloudsim why node/NAME` and `edge-agent check` on it show more",
+    ),
+    (
+        &["were unschedulable", "kubernetes.io/unschedulable"],
+        "allow new pods on the node: `kubectl uncordon NAME`",
+    ),
+];
+
+/// Returns the fix of a pod that the scheduler cannot place, by its message. If no node fits for several reasons, the first is meant
+/// that a person can remove without changing the pod.
+fn scheduling_fix(message: &str) -> &'static str {
+    const OTHER: &str = "add a node that fits, or change requests, nodeSelector, affinity or tolerations of the pod";
+    let has = |parts: &[&str]| parts.iter().any(|part| message.contains(part));
+    let found = NODE_FAULTS.iter().find(|(parts, _)| has(parts));
+    found.map_or(OTHER, |(_, fix)| fix)
+}
+
 /// Returns the cure of a known cause in the text, or else this one.
 fn cure(text: &str, otherwise: &str) -> String {
     wire::pod_cause(text).map_or_else(|| otherwise.to_owned(), |known| known.cure.to_owned())
@@ -384,5 +428,40 @@ pub(super) fn chain(facts: &PodFacts, now: Timestamp) -> Chain {
     chain.step("image", || facts.image());
     chain.step("started", || facts.start());
     chain.step("ready", || facts.ready());
+    if let Some(node) = &facts.node
+        && !facts.has_ended()
+    {
+        chain.step("streams", || node.streams(now));
+    }
     chain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fix_of_an_unscheduled_pod_depends_on_the_reason() {
+        const ALL: &str = "0/1 nodes are available: 1 ";
+        for (reason, part) in [
+            ("node(s) were not ready.", "cloudsim why node/NAME"),
+            (
+                "node(s) had untolerated taint {node.kubernetes.io/unreachable: }.",
+                "cloudsim why node/NAME",
+            ),
+            (
+                "node(s) had untolerated taint {node.kubernetes.io/disk-pressure: }.",
+                "free memory, disk space",
+            ),
+            ("node(s) were unschedulable.", "kubectl uncordon"),
+            ("Insufficient cpu.", "add a node that fits"),
+            (
+                "node(s) had untolerated taint {example.com/gpu: }.",
+                "add a node that fits",
+            ),
+        ] {
+            let fix = scheduling_fix(&format!("{ALL}{reason}"));
+            assert!(fix.contains(part), "{reason}: {fix}");
+        }
+    }
 }

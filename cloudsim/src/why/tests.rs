@@ -45,6 +45,7 @@ fn session() -> NodeSession {
         queue: 0,
         sent: Count::default(),
         received: Count::default(),
+        tunnel: Some(now()),
         started: None,
         rival: None,
     }
@@ -133,9 +134,23 @@ fn first_missing_step_of_a_node_is_found() {
     };
     let pressure =
         json!([{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"}]);
+    let rejected = NodeFacts {
+        rejection: Some((
+            "2025-06-01T11:59:55Z".parse().unwrap(),
+            "this certificate was revoked; join again".to_owned(),
+        )),
+        session: None,
+        node: None,
+        ..node()
+    };
     for (facts, step, text) in [
         (node(), None, ""),
         (uncertain, None, ""),
+        (
+            rejected,
+            Some("registered"),
+            "rejected 5s ago: this certificate was revoked",
+        ),
         (unknown, Some("registered"), "did you mean edge-11?"),
         (unregistered, Some("registered"), "has not registered"),
         (two, Some("agent"), "192.0.2.9:4712"),
@@ -167,6 +182,53 @@ fn first_missing_step_of_a_node_is_found() {
         ),
     ] {
         assert_missing(&node::chain(&facts, now()), step, text);
+    }
+}
+
+#[test]
+fn missing_stream_tunnel_is_found_for_a_node_and_its_pods() {
+    let with_session = |since: &str, tunnel: Option<Timestamp>| NodeFacts {
+        session: Some(NodeSession {
+            since: since.parse().unwrap(),
+            tunnel,
+            ..session()
+        }),
+        ..node()
+    };
+    let old = "2025-06-01T11:57:00Z";
+    let kubelet = NodeFacts {
+        node: Some(decode(merge_into(
+            node_object(),
+            json!({"metadata": {"labels": null}}),
+        ))),
+        ..with_session(old, None)
+    };
+    let completed = json!({"status": {"phase": "Succeeded"}});
+    for (facts, of_node, change, of_pod) in [
+        (with_session(old, Some(now())), None, json!({}), None),
+        (
+            with_session(old, None),
+            Some("streams"),
+            json!({}),
+            Some("streams"),
+        ),
+        (with_session(old, None), Some("streams"), completed, None),
+        (
+            with_session("2025-06-01T11:59:58Z", None),
+            None,
+            json!({}),
+            None,
+        ),
+        (kubelet, None, json!({}), None),
+    ] {
+        let text = of_node.map_or("", |_| "edge-1 has no stream tunnel");
+        assert_missing(&node::chain(&facts, now()), of_node, text);
+        let facts = PodFacts {
+            node: Some(facts),
+            ..pod(change)
+        };
+        let text = of_pod.map_or("", |_| "edge-1 has no stream tunnel");
+        assert_missing(&pod::chain(&facts, now()), of_pod, text);
     }
 }
 

@@ -275,6 +275,7 @@ mod tests {
                 messages: 5,
                 bytes: 678,
             },
+            tunnel: None,
             started: Some("2025-06-01T11:00:00Z".to_owned()),
             rival: None,
         };

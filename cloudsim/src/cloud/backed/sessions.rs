@@ -213,9 +213,18 @@ fn count_sessions(known: &[RecordEntry], now: Timestamp) -> CountedSessions {
             .is_none_or(|started| now.duration_since(started).unsigned_abs() >= COUNT_PERIOD)
     };
     let is_complete = !alive.is_empty() && alive.values().all(has_counted);
+    let records = alive.values();
+    let tunnels: HashMap<&str, Timestamp> = records
+        .flat_map(|record| &record.tunnels)
+        .map(|tunnel| (tunnel.node.as_str(), tunnel.since))
+        .collect();
     let mut sessions: Vec<NodeSession> = alive
-        .into_values()
-        .flat_map(|record| record.nodes)
+        .values()
+        .flat_map(|record| record.nodes.clone())
+        .map(|session| NodeSession {
+            tunnel: tunnels.get(session.node.as_str()).copied(),
+            ..session
+        })
         .collect();
     sessions.sort_by(|one, other| (&one.node, other.since).cmp(&(&other.node, one.since)));
     sessions.dedup_by(|later, first| later.node == first.node);
