@@ -155,7 +155,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::references::Fetched;
+    use crate::references::{Fetched, Reference};
 
     #[test]
     fn matching_credentials_are_sorted_longest_pattern_first() {
