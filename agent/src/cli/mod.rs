@@ -84,7 +84,7 @@ Environment:
   EDGE_AGENT_TOKEN       Value of --token of `edge-agent join`
   NO_COLOR               Print no colours
 
-Not supported: the TCP relay of EdgeMesh, node jobs (TaskManager), node groups, CSI volumes.";
+Not supported: the TCP relay of EdgeMesh, NodeUpgradeJobs, CSI volumes.";
 
 const JOIN_NOTES: &str = "\
 Checks the machine and the cloud, writes edgecore.yaml, requests a certificate and starts the agent. \

@@ -130,7 +130,7 @@ fn give_up(path: &Path, why: String) -> bool {
     };
     warn!(
         reason = why,
-        "restoring the configuration before the node job"
+        "configuration of a node job rejected; restoring the one before it"
     );
     journal.failed = Some(why);
     match restore(path).and_then(|_| write(path, &journal)) {
