@@ -19,8 +19,7 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Starts EdgeMesh, which reads from MetaServer and serves it at the address of the Service `default/kubernetes` as well.
 pub(super) fn start(
     config: &Config,
-    meta: &MetaManager,
-    meta_server: Option<&MetaServer>,
+    (meta, meta_server): (&MetaManager, Option<&MetaServer>),
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
 ) -> Option<EdgeMesh> {

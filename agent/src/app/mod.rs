@@ -327,22 +327,16 @@ impl App {
             .map(MetaServer::listening);
         let reads = meta_server.as_ref().map(MetaServer::client);
         let mut supervisor = Supervisor::new();
-        let services = services::Deps {
+        let to_all = |messages| services::Deps {
             store: store.clone(),
             hub: own_hub.clone(),
-            messages: ends.service_messages,
+            messages,
             client: meta.client(),
         };
-        let of_jobs = node_jobs::Deps {
-            store: store.clone(),
-            hub: own_hub.clone(),
-            messages: ends.job_messages,
-            client: meta.client(),
-            runtime: parts.runtime.clone(),
-            signals: parts.signals.clone(),
-            configuration: parts.configuration,
-        };
-        node_jobs::start(config, of_jobs, &mut supervisor, &shutdown)?;
+        let services = to_all(ends.service_messages);
+        let of_jobs = (to_all(ends.job_messages), parts.configuration);
+        let machine = (parts.runtime.clone(), parts.signals.clone());
+        node_jobs::start(config, of_jobs, machine, &mut supervisor, &shutdown)?;
         let deps = devices::Deps {
             store: store.clone(),
             objects: meta.devices(),
@@ -359,13 +353,8 @@ impl App {
             &mut supervisor,
             &shutdown,
         );
-        let mesh = mesh::start(
-            config,
-            &meta,
-            meta_server.as_ref(),
-            &mut supervisor,
-            &shutdown,
-        );
+        let of_meta = (&meta, meta_server.as_ref());
+        let mesh = mesh::start(config, of_meta, &mut supervisor, &shutdown);
         let sources = metrics::Sources {
             services: services.clone(),
             mesh: mesh.clone(),

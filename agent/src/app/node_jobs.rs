@@ -4,34 +4,20 @@ use std::sync::Arc;
 
 use componentbase::Supervisor;
 use edged::{ImagePuller, Signals, machine_signals};
-use kube::Client;
-use objectstore::Store;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
-use super::{Error, connect};
+use super::{Error, connect, services::Deps};
 use crate::{
     config::Config,
-    edgehub::EdgeHub,
-    metamanager::RouterMessages,
     taskmanager::{self, ClientOfSecrets, Configuration, Task},
 };
-
-/// The store, the connection, the client and the machine that TaskManager needs.
-pub(super) struct Deps {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) hub: EdgeHub,
-    pub(super) messages: RouterMessages,
-    pub(super) client: Client,
-    pub(super) runtime: Channel,
-    pub(super) signals: Option<Arc<dyn Signals>>,
-    pub(super) configuration: Option<Configuration>,
-}
 
 /// Starts TaskManager, if enabled.
 pub(super) fn start(
     config: &Config,
-    deps: Deps,
+    (deps, configuration): (Deps, Option<Configuration>),
+    (runtime, signals): (Channel, Option<Arc<dyn Signals>>),
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
 ) -> Result<(), Error> {
@@ -43,9 +29,6 @@ pub(super) fn start(
         hub,
         messages,
         client,
-        runtime,
-        signals,
-        configuration,
     } = deps;
     let pods = &config.edged;
     let images = (pods.image_endpoint != pods.runtime_endpoint)

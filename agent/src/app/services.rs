@@ -16,7 +16,7 @@ use crate::{
     servicebus::{self, Ports, ServiceBus},
 };
 
-/// The store, the connection and the client that ServiceBus needs.
+/// The store, the connection, the messages and the client that ServiceBus needs, and TaskManager.
 pub(super) struct Deps {
     pub(super) store: Arc<dyn Store>,
     pub(super) hub: EdgeHub,

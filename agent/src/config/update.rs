@@ -88,8 +88,7 @@ fn is_connection(key: &str) -> bool {
         let rest = key.strip_prefix(*prefix);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    CONNECTION.iter().any(|prefix| is_below(&prefix))
-        && !HARMLESS.iter().any(|prefix| is_below(&prefix))
+    CONNECTION.iter().any(&is_below) && !HARMLESS.iter().any(is_below)
 }
 
 fn steps(path: &str) -> Option<Vec<Step<'_>>> {

@@ -62,7 +62,7 @@ fn a_job_pulls_images_with_the_credentials_of_its_secret() -> anyhow::Result<()>
             ),
             pull(
                 "absent",
-                &[closed.clone()],
+                std::slice::from_ref(&closed),
                 json!({"imageSecrets": "default/nowhere"}),
             ),
             pull(

@@ -83,7 +83,8 @@ pub(super) fn copies(application: &EdgeApplication) -> Copies {
     for (ordinal, manifest) in manifests.iter().enumerate() {
         let (identity, object) = match prepare(application, manifest) {
             Ok(prepared) => prepared,
-            Err((identity, why)) => {
+            Err(fault) => {
+                let (identity, why) = *fault;
                 all.faults.push(Fault {
                     ordinal,
                     identity,
@@ -239,11 +240,14 @@ fn of_labels(target: &TargetNodeLabel) -> Result<Target<'_>, String> {
     })
 }
 
+/// The object of a manifest, if the manifest says which, and why it is refused.
+type Refusal = (Option<Identity>, String);
+
 /// Returns the identity of a manifest's object, and the object as the application owns it.
 fn prepare(
     application: &EdgeApplication,
     manifest: &Map<String, Value>,
-) -> Result<(Identity, Value), (Option<Identity>, String)> {
+) -> Result<(Identity, Value), Box<Refusal>> {
     let mut object = Value::Object(manifest.clone());
     let text = |object: &Value, pointer: &str| {
         object
@@ -269,17 +273,17 @@ fn prepare(
         (&identity.name, "metadata.name"),
     ] {
         if value.is_empty() {
-            return Err((None, format!("the manifest has no {field}")));
+            return Err(Box::new((None, format!("the manifest has no {field}"))));
         }
     }
     if !namespace.is_empty() && namespace != own {
         let why = format!(
             "it is in namespace {namespace:?}; an EdgeApplication creates objects in its own namespace {own:?}, so remove metadata.namespace"
         );
-        return Err((Some(identity), why));
+        return Err(Box::new((Some(identity), why)));
     }
     let Some(metadata) = object["metadata"].as_object_mut() else {
-        return Err((None, "the manifest has no metadata".to_owned()));
+        return Err(Box::new((None, "the manifest has no metadata".to_owned())));
     };
     metadata.retain(|name, _| {
         matches!(

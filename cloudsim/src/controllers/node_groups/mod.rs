@@ -78,7 +78,7 @@ fn groups_of(change: &Change<Node>, groups: &Informer<NodeGroup>) -> Vec<ObjectR
     let all = groups.all();
     let concerned = all.iter().filter(|group| {
         change.states().any(|node| {
-            members::selects(&group.spec, &node)
+            members::selects(&group.spec, node)
                 || node.labels().get(GROUP_LABEL) == group.metadata.name.as_ref()
         })
     });
