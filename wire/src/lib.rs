@@ -7,7 +7,7 @@
 //! may become parts of URLs and files. [`topic`] and [`twin`] are the device messages over MQTT and to the cloud. [`enroll`] is how a node
 //! gets its certificate. [`node_job`] has the actions of node jobs, and what nodes report of them. `tunnel` has the frames over which the
 //! cloud reaches logs and commands, with `websocket` below them. Strings are converted to enums in this crate, so that the programs can
-//! match exhaustively. [`pod_cause`] and [`nearest`] help people with texts of nodes and with mistyped names.
+//! match exhaustively. [`pod_cause`] and [`nearest()`] help people with texts of nodes and with mistyped names.
 
 mod answer;
 pub mod application;
