@@ -99,8 +99,8 @@ async fn reconcile<J: NodeJob>(job: Arc<J>, context: Arc<Context<J>>) -> Result<
     }
     let (status, wait) = {
         let mut clocks = context.clocks.lock();
+        let jobs = context.jobs.all();
         clocks.retain(|uid| {
-            let jobs = context.jobs.all();
             jobs.iter()
                 .any(|job| job.meta().uid.as_deref() == Some(uid))
         });

@@ -19,10 +19,10 @@ use kube::{
 use tokio::time::Instant;
 use wire::node_job::{Action, check_name};
 
-use crate::controllers::informers::Informer;
-
-/// The label of edge nodes.
-const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
+use crate::controllers::{
+    informers::Informer,
+    scheduler::{EDGE_LABEL, is_ready},
+};
 
 /// The phase of a job whose nodes are known.
 pub(super) const INIT: &str = "Init";
@@ -186,14 +186,7 @@ fn unfit(node: Option<&Node>) -> Option<&'static str> {
         return Some("the node does not exist");
     };
     let is_edge = node.labels().get(EDGE_LABEL).is_some_and(String::is_empty);
-    let conditions = node
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
-    let is_ready = conditions
-        .filter(|condition| condition.type_ == "Ready")
-        .any(|condition| condition.status == "True");
-    match (is_edge, is_ready) {
+    match (is_edge, is_ready(node)) {
         (false, _) => Some("the node is not an edge node"),
         (true, false) => Some("the node is not ready"),
         (true, true) => None,

@@ -22,11 +22,9 @@ use tokio_util::sync::CancellationToken;
 use self::granted_roles::{GrantedRoles, granted_roles};
 use super::{
     informers::{Change, Failure, Informer, Reflector, Triggers, work},
+    scheduler::EDGE_LABEL,
     workloads::{Shared, cluster, pods::controller_reference},
 };
-
-/// The label of edge nodes.
-const EDGE_LABEL: &str = "node-role.kubernetes.io/edge";
 
 cluster!(PodsAndNodes {
     pods: Pod,

@@ -40,6 +40,7 @@ mod terms;
 mod write;
 
 pub(crate) use self::metrics::SchedulerMetrics;
+pub(crate) use self::node_state::EDGE_LABEL;
 pub use self::node_state::is_ready;
 pub(crate) use self::storage::claims_of;
 use self::{
