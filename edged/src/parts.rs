@@ -246,6 +246,7 @@ impl EdgedParts {
     /// Returns what the garbage collection of deleted pods needs.
     pub(super) fn orphans(&self) -> orphans::Deps {
         orphans::Deps {
+            client: self.config.client.clone(),
             runtime: self.runtime.clone(),
             groups: self.groups.clone(),
             dirs: self.dirs.clone(),

@@ -13,7 +13,7 @@ use std::{
 use componentbase::{Backoff, PodsComplete};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::reflector::Store;
+use kube::{Api, Client, api::ListParams, runtime::reflector::Store};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::entries;
@@ -42,6 +42,8 @@ const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What the garbage collection needs.
 #[derive(Clone)]
 pub(crate) struct Deps {
+    /// The API, asked again before anything is removed.
+    pub(crate) client: Client,
     /// The container runtime.
     pub(crate) runtime: Runtime,
     /// The pods' control groups.
@@ -183,7 +185,9 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
     let on_disk =
         componentbase::spawn_blocking(move || (entries(&dirs.pods()), entries(&dirs.logs)));
     let (pod_dirs, log_dirs) = on_disk.await.unwrap_or_default();
-    let known: BTreeSet<String> = deps
+    // `pods` follows the API with a delay: a pod that was damaged, and by which the API is complete again, may not be in it yet
+    let was_complete = deps.pods_complete.now();
+    let mut known: BTreeSet<String> = deps
         .pods
         .state()
         .iter()
@@ -193,14 +197,26 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
     let logged = log_dirs
         .iter()
         .filter_map(|name| Some(names::pod_of_logs(name)?.2));
-    let here = running
+    let here: BTreeSet<String> = running
         .iter()
         .chain(&pod_dirs)
         .map(String::as_str)
         .chain(logged)
         .map(str::to_owned)
         .collect();
-    let is_incomplete = !deps.pods_complete.now();
+    if was_complete && !here.is_subset(&known) {
+        match stored_uids(&deps.client).await {
+            Ok(stored) => known.extend(stored),
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "failed to list pods; cleanup of deleted pods postponed"
+                );
+                return Ok(SweepResult::FilesLeft);
+            }
+        }
+    }
+    let is_incomplete = !was_complete || !deps.pods_complete.now();
     let retained = RetainedPods::new(known, here, kept.take(), !is_incomplete);
     if retained.kept.is_empty() {
         deps.pods_complete.mark_no_orphans();
@@ -257,6 +273,17 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
         .filter(|(uid, _)| is_gone(uid))
         .map(|(uid, logs)| (uid.to_owned(), Some(logs)));
     Ok(remove_files(deps, gone.chain(logs).collect()).await)
+}
+
+/// Returns the uids of the pods that the API has now.
+async fn stored_uids(client: &Client) -> Result<BTreeSet<String>, kube::Error> {
+    let pods = Api::<Pod>::all(client.clone())
+        .list(&ListParams::default())
+        .await?;
+    Ok(pods
+        .into_iter()
+        .filter_map(|pod| pod.metadata.uid)
+        .collect())
 }
 
 /// Removes the files of deleted pods, each in its own task: if one disk does not answer, the others are removed all the same.
