@@ -185,14 +185,6 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
     let on_disk =
         componentbase::spawn_blocking(move || (entries(&dirs.pods()), entries(&dirs.logs)));
     let (pod_dirs, log_dirs) = on_disk.await.unwrap_or_default();
-    // `pods` follows the API with a delay: a pod that was damaged, and by which the API is complete again, may not be in it yet
-    let was_complete = deps.pods_complete.now();
-    let mut known: BTreeSet<String> = deps
-        .pods
-        .state()
-        .iter()
-        .filter_map(|pod| pod.metadata.uid.clone())
-        .collect();
     let running: BTreeSet<String> = found.keys().cloned().collect();
     let logged = log_dirs
         .iter()
@@ -204,25 +196,17 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
         .chain(logged)
         .map(str::to_owned)
         .collect();
-    if was_complete && !here.is_subset(&known) {
-        match stored_uids(&deps.client).await {
-            Ok(stored) => known.extend(stored),
-            Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "failed to list pods; cleanup of deleted pods postponed"
-                );
-                return Ok(SweepResult::FilesLeft);
-            }
+    let (client, pods, complete) = (&deps.client, &deps.pods, &deps.pods_complete);
+    let retained = match retained_pods((client, pods, complete), here, kept).await {
+        Ok(retained) => retained,
+        Err(error) => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "failed to list pods; cleanup of deleted pods postponed"
+            );
+            return Ok(SweepResult::FilesLeft);
         }
-    }
-    let is_incomplete = !was_complete || !deps.pods_complete.now();
-    let retained = RetainedPods::new(known, here, kept.take(), !is_incomplete);
-    if retained.kept.is_empty() {
-        deps.pods_complete.mark_no_orphans();
-    }
-    // if the store loses a pod later, what is here then is kept
-    *kept = is_incomplete.then(|| retained.kept.clone());
+    };
     deps.pod_cache.retain(|uid| retained.known.contains(uid));
     deps.probes.retain(|uid| retained.known.contains(uid));
     found.retain(|uid, _| !retained.contains(uid));
@@ -275,15 +259,33 @@ async fn sweep(deps: &Deps, kept: &mut Option<BTreeSet<String>>) -> Result<Sweep
     Ok(remove_files(deps, gone.chain(logs).collect()).await)
 }
 
-/// Returns the uids of the pods that the API has now.
-async fn stored_uids(client: &Client) -> Result<BTreeSet<String>, kube::Error> {
-    let pods = Api::<Pod>::all(client.clone())
-        .list(&ListParams::default())
-        .await?;
-    Ok(pods
-        .into_iter()
-        .filter_map(|pod| pod.metadata.uid)
-        .collect())
+/// Returns the pods that are not orphans. `here` are the pods of which something exists, `kept` those that the last sweep kept.
+async fn retained_pods(
+    (client, pods, complete): (&Client, &Store<Pod>, &PodsComplete),
+    here: BTreeSet<String>,
+    kept: &mut Option<BTreeSet<String>>,
+) -> Result<RetainedPods, kube::Error> {
+    let was_complete = complete.now();
+    let mut known: BTreeSet<String> = pods
+        .state()
+        .iter()
+        .filter_map(|pod| pod.metadata.uid.clone())
+        .collect();
+    // `pods` follows the API with a delay: a pod that was damaged, and by which the API is complete again, may not be in it yet
+    if was_complete && !here.is_subset(&known) {
+        let stored = Api::<Pod>::all(client.clone())
+            .list(&ListParams::default())
+            .await?;
+        known.extend(stored.into_iter().filter_map(|pod| pod.metadata.uid));
+    }
+    let is_complete = was_complete && complete.now();
+    let retained = RetainedPods::new(known, here, kept.take(), is_complete);
+    if retained.kept.is_empty() {
+        complete.mark_no_orphans();
+    }
+    // if the store loses a pod later, what is here then is kept
+    *kept = (!is_complete).then(|| retained.kept.clone());
+    Ok(retained)
 }
 
 /// Removes the files of deleted pods, each in its own task: if one disk does not answer, the others are removed all the same.
@@ -414,7 +416,35 @@ async fn stop_and_remove(
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use http_body_util::Full;
+    use serde_json::json;
+
     use super::*;
+
+    #[tokio::test]
+    async fn pod_that_only_the_api_has_is_not_an_orphan() {
+        let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": [{"metadata": {"name": "web", "uid": "web"}}]});
+        let api = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            let list = list.to_string();
+            async {
+                Ok::<_, std::convert::Infallible>(http::Response::new(Full::new(Bytes::from(list))))
+            }
+        });
+        let client = Client::new(api, "default");
+        // what follows the API has received nothing yet
+        let (pods, _writer) = kube::runtime::reflector::store::<Pod>();
+        let (publisher, complete) = PodsComplete::new(objectstore::Damaged::default());
+        publisher.complete.send_replace(true);
+        let here = BTreeSet::from(["web".to_owned(), "gone".to_owned()]);
+        let retained = retained_pods((&client, &pods, &complete), here, &mut None)
+            .await
+            .unwrap();
+        assert!(
+            retained.contains("web") && !retained.contains("gone"),
+            "{retained:?}"
+        );
+    }
 
     #[test]
     fn initial_pods_are_kept_until_the_api_has_all_pods() {
