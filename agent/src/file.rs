@@ -1,11 +1,8 @@
 //! Files that are written atomically, and directories that are missing.
 
-use std::{
-    fs, io,
-    io::Write,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+
+pub(crate) use componentbase::replace_file as replace;
 
 /// Returns the outermost directory of this path that does not exist; `None` if the directory exists.
 pub(crate) fn missing_directory(path: &Path) -> Option<PathBuf> {
@@ -15,35 +12,10 @@ pub(crate) fn missing_directory(path: &Path) -> Option<PathBuf> {
     missing.last().map(Path::to_owned)
 }
 
-/// Replaces the file by `bytes` with this mode: writes a temporary file, flushes it to disk, and renames it.
-pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(directory)?;
-    let temporary = path.with_extension("new");
-    let replaced = write(&temporary, bytes, mode).and_then(|()| fs::rename(&temporary, path));
-    if replaced.is_err() {
-        // as on a full disk: the first error counts
-        let _ = fs::remove_file(&temporary);
-    }
-    replaced
-}
-
-/// Writes a file to disk.
-fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode)
-        .open(path)?;
-    file.write_all(bytes)?;
-    // a leftover temporary file may have another mode
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
-    file.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -56,36 +28,6 @@ mod tests {
         assert_eq!(
             missing_directory(Path::new("relative-and-missing")),
             Some("relative-and-missing".into())
-        );
-    }
-
-    #[test]
-    fn failed_replacement_leaves_no_temporary_file() {
-        let directory = tempfile::tempdir().unwrap();
-        // a file does not replace a directory
-        let path = directory.path().join("a/b");
-        fs::create_dir_all(&path).unwrap();
-        replace(&path, b"x", 0o600).unwrap_err();
-        assert_eq!(fs::read_dir(directory.path().join("a")).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_replaced_file_has_the_mode_and_leaves_no_temporary_file() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("below/secret.key");
-        for bytes in [b"one".as_slice(), b"2"] {
-            replace(&path, bytes, 0o600).unwrap();
-            assert_eq!(fs::read(&path).unwrap(), bytes);
-            assert_eq!(
-                fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-                0o600
-            );
-        }
-        assert_eq!(
-            fs::read_dir(directory.path().join("below"))
-                .unwrap()
-                .count(),
-            1
         );
     }
 }
