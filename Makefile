@@ -161,7 +161,7 @@ fuzz: ## Every decoder with libFuzzer, a minute each, built with coverage first;
 crds: ## Write the YAML of the custom resource definitions anew
 	UPDATE_YAML=1 cargo test --locked --package crds
 
-protos: ## Generate the code of CRI, DMI and containerd again from wire/proto
+protos: ## Generate the code of CRI, DMI, containerd and the kubelet again from wire/proto
 	cargo run --locked --package wire --features generate --example generate
 	cargo fmt --package wire
 

@@ -13,11 +13,12 @@ fn builder() -> tonic_prost_build::Builder {
         // Labels and annotations are `BTreeMap`s as in the Kubernetes types, and encode in one order only.
         .btree_map(".")
         .bytes(".")
-        // These may hold secrets; `cri.rs` and `dmi.rs` write their `Debug` by hand.
+        // These may hold secrets; `cri.rs`, `dmi.rs` and `device_plugin.rs` write their `Debug` by hand.
         .skip_debug([
             ".runtime.v1.AuthConfig",
             ".runtime.v1.KeyValue",
             ".v1beta1.AnomalyDetection",
+            ".v1beta1.ContainerAllocateResponse",
             ".v1beta1.CustomizedValue",
         ])
 }
@@ -30,6 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("dmi", "v1beta1"),
         ("containerd", "containerd.services.tasks.v1"),
         ("containerd_events", "containerd.services.events.v1"),
+        ("device_plugin", "v1beta1"),
+        ("pod_resources", "v1"),
     ] {
         let files = protox::compile([format!("{name}.proto")], [root.join("proto")])?;
         builder().out_dir(&output).compile_fds(files)?;

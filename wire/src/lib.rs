@@ -19,6 +19,8 @@ pub mod compression;
 pub mod containerd;
 #[cfg(feature = "cri")]
 pub mod cri;
+#[cfg(feature = "kubelet")]
+pub mod device_plugin;
 #[cfg(feature = "dmi")]
 pub mod dmi;
 mod down;
@@ -37,6 +39,8 @@ mod nearest;
 pub mod node_job;
 mod path;
 mod pod_causes;
+#[cfg(feature = "kubelet")]
+pub mod pod_resources;
 pub mod relay;
 mod route;
 pub mod session;
