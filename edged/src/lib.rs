@@ -13,6 +13,7 @@
 //! | `events` | events of pods and of the node |
 //! | `cgroups` | control groups of pods |
 //! | `volume_source`, `volumes`, `termination_message`, `disk_usage` | files of pods, and their disk usage |
+//! | `device_manager` | devices of plugins, and the containers that use them |
 //! | `runtime` | calls to the container runtime |
 //! | `pleg`, `trigger` | changes in the runtime, as triggers of pod syncs |
 //! | `node` | the node's registration, status and lease |
@@ -31,6 +32,7 @@ mod api;
 mod background;
 mod cgroups;
 mod convert;
+mod device_manager;
 mod disk_usage;
 mod downward;
 mod env;
@@ -140,6 +142,8 @@ pub struct Config {
     /// Whether volumes of Secrets, tokens and the downward API are in memory, which needs root. A node with simulated containers
     /// has them on disk, so that nothing is mounted for them.
     pub secrets_in_memory: bool,
+    /// Whether device plugins may register, on a socket below `root_dir`. Simulated containers use no devices.
+    pub device_plugins: bool,
     /// Whether events are reported to the API.
     pub report_events: bool,
     /// Where static pods are read from, if enabled.

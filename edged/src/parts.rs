@@ -16,6 +16,7 @@ use super::{
     background::Background,
     cgroups::Cgroups,
     convert::NodeDns,
+    device_manager::{self, DeviceManager},
     events::Recorder,
     eviction::Evictor,
     gc::{missing_pods, orphans},
@@ -55,6 +56,7 @@ pub(super) struct EdgedParts {
     metrics: Metrics,
     probes: Arc<Probes>,
     pressure: Pressure,
+    pub(super) devices: DeviceManager,
     removing: RemovalsInProgress,
     pub(super) sandbox_limit: Arc<SandboxLimit>,
     pub(super) triggers: mpsc::Sender<Trigger>,
@@ -90,6 +92,13 @@ impl EdgedParts {
         let allocatable = resources::allocatable(&machine, &config.node);
         let cpu = resources::as_limits(&allocatable).cpu_millis;
         let background = Background::new(shutdown);
+        let devices = DeviceManager::new(device_manager::Deps {
+            root: config.device_plugins.then(|| dirs.root.clone()),
+            runtime: runtime.clone(),
+            pods: pods.clone(),
+            pods_complete: config.pods_complete.clone(),
+            background: background.clone(),
+        });
         let probes = Probes::new(probes::Deps {
             runtime: runtime.clone(),
             events: events.clone(),
@@ -109,6 +118,7 @@ impl EdgedParts {
             metrics: Metrics::default(),
             probes,
             pressure: Pressure::none(),
+            devices,
             removing: RemovalsInProgress::default(),
             sandbox_limit: Arc::new(SandboxLimit::of_machine()),
             triggers,
@@ -134,6 +144,7 @@ impl EdgedParts {
             metrics: self.metrics.clone(),
             probes: self.probes.clone(),
             admitter: self.admitter(),
+            devices: self.devices.clone(),
             images: self.image_puller(),
             sandbox_limit: self.sandbox_limit.clone(),
             removing: self.removing.clone(),
@@ -170,6 +181,7 @@ impl EdgedParts {
             pods: self.pods.clone(),
             pod_cache: self.pod_cache.clone(),
             pressure: self.pressure.clone(),
+            devices: self.devices.clone(),
             events: self.events.clone(),
             triggers: self.triggers.clone(),
         };
@@ -184,6 +196,7 @@ impl EdgedParts {
             addresses: Vec::new(),
             machine: self.machine.clone(),
             pressure: Pressure::none(),
+            devices: self.devices.subscribe(),
         };
         NodeInfo {
             node: description.node(NodeStatus::default()),
@@ -238,6 +251,7 @@ impl EdgedParts {
             machine: self.machine.clone(),
             addresses: self.addresses.clone(),
             pressure: self.pressure.clone(),
+            devices: self.devices.subscribe(),
             runtime: self.runtime.clone(),
             triggers: self.triggers.clone(),
         }

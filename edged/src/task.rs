@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Config, Error, Progress, api,
+    Config, Error, Progress, api, device_manager,
     events::{self, PendingEvent, Recorder},
     eviction,
     gc::{missing_pods, orphans},
@@ -88,13 +88,10 @@ impl Task {
             concurrency: config.sync.concurrency,
             progress: (**progress).clone(),
         };
-        let pods = pods::run(Arc::new(parts.context()), inputs);
-        let retry = pods::retry::when_connected(
-            config.online.clone(),
-            parts.pods.clone(),
-            parts.pod_cache.clone(),
-            triggers.clone(),
-        );
+        let context = Arc::new(parts.context());
+        let retry = pods::retry::run(context.clone(), config.online.clone());
+        let pods = pods::run(context, inputs);
+        let devices = device_manager::run(parts.devices.clone());
         let events = write_events(config, &parts, events);
         let pleg = pleg::run(parts.pleg(), config.sync.relist);
         let server = self.serve(&parts, shutdown.clone());
@@ -109,7 +106,7 @@ impl Task {
             () = shutdown.cancelled() => {}
             // The caller cancels `shutdown` on an error, which ends the background tasks.
             ended = Box::pin(server) => ended?,
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(missing_pods), Box::pin(node), Box::pin(pods), Box::pin(events), Box::pin(static_pods), Box::pin(node_upkeep), Box::pin(liveness), Box::pin(retry)); } => {}
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(missing_pods), Box::pin(node), Box::pin(pods), Box::pin(events), Box::pin(static_pods), Box::pin(node_upkeep), Box::pin(liveness), Box::pin(retry), Box::pin(devices)); } => {}
         }
         tokio::join!(parts.background.finish(), parts.runtime.finish());
         Ok(())

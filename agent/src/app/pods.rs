@@ -140,6 +140,8 @@ pub(super) fn config(
         root_dir: pods.root_dir.clone(),
         log_dir: pods.pod_logs_dir.clone(),
         secrets_in_memory: inputs.secrets_in_memory,
+        // simulated containers have neither
+        device_plugins: inputs.secrets_in_memory,
         report_events: pods.report_events,
         static_pods: pods.static_pod_path.clone().map(|path| StaticPods {
             path,

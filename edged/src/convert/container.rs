@@ -10,7 +10,7 @@ use super::{
     resources::{self, MachineResources},
     security,
 };
-use crate::{env::Environment, names};
+use crate::{device_manager::ContainerDevices, env::Environment, names};
 
 /// What is created or looked up before a container's configuration is made.
 pub(crate) struct ContainerInputs<'a> {
@@ -18,6 +18,8 @@ pub(crate) struct ContainerInputs<'a> {
     pub(crate) environment: &'a Environment,
     /// Its mounts, with paths on the host.
     pub(crate) mounts: Vec<cri::Mount>,
+    /// What it gets to use its devices.
+    pub(crate) devices: ContainerDevices,
     /// The image as the runtime knows it.
     pub(crate) image: cri::Image,
     /// How many instances of this container the pod had before.
@@ -112,11 +114,21 @@ pub(crate) fn container(
                 value: value.to_owned(),
             })
             .collect(),
-        mounts: inputs.mounts,
-        labels: all_labels,
-        annotations: annotations
-            .map(|(key, value)| (key.to_owned(), value))
+        // in the order of the kubelet: volumes cover the mounts of devices
+        mounts: inputs
+            .devices
+            .mounts
             .into_iter()
+            .chain(inputs.mounts)
+            .collect(),
+        devices: inputs.devices.devices,
+        cdi_devices: inputs.devices.cdi_devices,
+        labels: all_labels,
+        annotations: inputs
+            .devices
+            .annotations
+            .into_iter()
+            .chain(annotations.map(|(key, value)| (key.to_owned(), value)))
             .chain(kind)
             .chain(ports)
             .collect(),
@@ -132,7 +144,6 @@ pub(crate) fn container(
             )),
             security_context: Some(security),
         }),
-        ..Default::default()
     }
 }
 

@@ -62,6 +62,7 @@ fn a_container_says_what_it_was_made_from() {
     let inputs = ContainerInputs {
         environment: &Environment::default(),
         mounts: vec![],
+        devices: Default::default(),
         image: image(None, ""),
         attempt: 2,
         restart_step: 1,

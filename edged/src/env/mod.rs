@@ -37,6 +37,15 @@ impl Environment {
         }
     }
 
+    /// Adds variables whose names are not defined.
+    pub(crate) fn add_missing(&mut self, variables: &BTreeMap<String, String>) {
+        for (name, value) in variables {
+            if !self.values.contains_key(name) {
+                self.set(name.clone(), value.clone());
+            }
+        }
+    }
+
     /// Returns names and values in the order of definition.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.order

@@ -50,7 +50,7 @@ const fn volume(path: &'static str, cure: &'static str) -> Rule {
 
 const CURE_HOST_PATH: &str = "mount it on the node and use a hostPath volume";
 const CURE_NO_DRIVER: &str = "there are no storage drivers; use a hostPath volume";
-const CURE_NO_DEVICE_PLUGIN: &str = "device plugins are not supported; use a hostPath volume of the device file in a privileged container";
+const CURE_NO_DYNAMIC_ALLOCATION: &str = "dynamic resource allocation is not supported; request a device of a device plugin in the limits of the container";
 
 /// All rules.
 pub(super) const RULES: &[Rule] = &[
@@ -64,7 +64,7 @@ pub(super) const RULES: &[Rule] = &[
         Scope::Pod,
         "resourceClaims",
         RefusedValues::Any,
-        CURE_NO_DEVICE_PLUGIN,
+        CURE_NO_DYNAMIC_ALLOCATION,
     ),
     rule(
         Scope::Pod,
@@ -85,7 +85,7 @@ pub(super) const RULES: &[Rule] = &[
         Scope::Container,
         "resources.claims",
         RefusedValues::Any,
-        CURE_NO_DEVICE_PLUGIN,
+        CURE_NO_DYNAMIC_ALLOCATION,
     ),
     rule(
         Scope::Container,

@@ -26,8 +26,8 @@ pub use self::address::AddressSource;
 use self::status::RuntimeHealth;
 pub(super) use self::{address::Addresses, machine::Machine, object::Description};
 use super::{
-    Config, Progress, api_message, pressure::Pressure, runtime::Runtime, status::difference,
-    trigger::Trigger,
+    Config, Progress, api_message, device_manager::DeviceCounts, pressure::Pressure,
+    runtime::Runtime, status::difference, trigger::Trigger,
 };
 
 /// First delay before a failed registration is tried again, doubled up to [`MAX_WAIT`]; the kubelet's.
@@ -44,6 +44,8 @@ pub(super) struct Deps {
     pub(super) addresses: Addresses,
     /// The node's resource pressure.
     pub(super) pressure: Pressure,
+    /// The numbers of devices of plugins.
+    pub(super) devices: watch::Receiver<DeviceCounts>,
     /// The container runtime.
     pub(super) runtime: Runtime,
     /// Triggers pods when the node's addresses change, as their statuses contain them.
@@ -61,6 +63,7 @@ pub(super) async fn run(
         machine,
         addresses,
         pressure,
+        devices,
         runtime,
         triggers,
     } = deps;
@@ -82,6 +85,7 @@ pub(super) async fn run(
             addresses: addresses.of_status(name),
             machine,
             pressure,
+            devices,
         },
         addresses,
         triggers,
@@ -119,6 +123,7 @@ impl Reporter<'_> {
     ) {
         let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
         let mut pressure = self.description.pressure.subscribe();
+        let mut devices = self.description.devices.clone();
         loop {
             let wait = match self.sync_status().await {
                 Ok(ready) => {
@@ -148,6 +153,7 @@ impl Reporter<'_> {
                 () = tokio::time::sleep(wait) => {}
                 // cancel-safe: a change that is not taken here remains visible.
                 _ = pressure.changed() => {}
+                _ = devices.changed() => {}
                 // The cloud may have marked the node as unreachable meanwhile.
                 () = back_online.notified() => self.reported_at = None,
             }

@@ -7,9 +7,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::machine::Machine;
-use crate::{NodeConfig, pressure::Pressure};
+use crate::{NodeConfig, device_manager::DeviceCounts, pressure::Pressure};
 
 /// What the node object is built from.
 pub(crate) struct Description<'a> {
@@ -18,6 +19,7 @@ pub(crate) struct Description<'a> {
     pub(crate) addresses: Vec<NodeAddress>,
     pub(crate) machine: Machine,
     pub(crate) pressure: Pressure,
+    pub(crate) devices: watch::Receiver<DeviceCounts>,
 }
 
 impl Description<'_> {

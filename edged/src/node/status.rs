@@ -96,15 +96,18 @@ impl Description<'_> {
     ) -> NodeStatus {
         // While the runtime does not answer, the last known values are kept.
         let down = health.version.is_empty();
+        let devices = self.devices.borrow().clone();
         NodeStatus {
             addresses: Some(self.addresses.clone()),
             capacity: Some(with_others(
                 old.capacity.as_ref(),
                 resources::capacity(&self.machine, self.config),
+                devices.capacity,
             )),
             allocatable: Some(with_others(
                 old.allocatable.as_ref(),
                 resources::allocatable(&self.machine, self.config),
+                devices.allocatable,
             )),
             conditions: Some(conditions(old, health, &self.pressure.conditions(), now)),
             daemon_endpoints: Some(self.endpoints(old)),
@@ -172,10 +175,11 @@ impl Description<'_> {
     }
 }
 
-/// Keeps extended resources that others have added, whose names contain a domain.
+/// Adds devices of plugins, and keeps extended resources that others have added, whose names contain a domain.
 fn with_others(
     old: Option<&BTreeMap<String, Quantity>>,
     own: BTreeMap<String, Quantity>,
+    devices: BTreeMap<String, i64>,
 ) -> BTreeMap<String, Quantity> {
     let others = old
         .into_iter()
@@ -184,6 +188,11 @@ fn with_others(
     others
         .map(|(name, quantity)| (name.clone(), quantity.clone()))
         .chain(own)
+        .chain(
+            devices
+                .into_iter()
+                .map(|(name, count)| (name, Quantity(count.to_string()))),
+        )
         .collect()
 }
 

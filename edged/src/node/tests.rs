@@ -29,6 +29,7 @@ fn description(config: &NodeConfig) -> Description<'_> {
         addresses: addresses.of_status("edge-1"),
         machine: machine(),
         pressure: Pressure::none(),
+        devices: tokio::sync::watch::channel(Default::default()).1,
     }
 }
 

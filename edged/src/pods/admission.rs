@@ -12,6 +12,7 @@ use super::cache::{Decision, PodCache, Termination};
 use crate::{
     admit::{self, AdmitResult, NodeInfo},
     annotations,
+    device_manager::{AllocateError, DeviceManager},
     events::{EventType, Recorder, reason},
     observed::ObservedPod,
     pressure::{EVICTED, Pressure},
@@ -39,6 +40,8 @@ pub(crate) struct AdmitterDeps {
     pub(crate) pod_cache: PodCache,
     /// The node's resource pressure.
     pub(crate) pressure: Pressure,
+    /// Allocates devices of plugins.
+    pub(crate) devices: DeviceManager,
     /// Records rejections and preemptions.
     pub(crate) events: Recorder,
     /// Triggers pods that are preempted.
@@ -74,11 +77,31 @@ impl Admitter {
             self.store_decision(uid, Decision::Admitted);
             return Some(Decision::Admitted);
         }
+        self.allocate_devices(pod).await?;
         let _guard = self.lock.lock().await;
         if self.decision(uid).is_none() {
             self.decide_all(&self.deps.pods.state(), &self.node().await);
         }
         self.decision(uid)
+    }
+
+    /// Allocates the devices that the pod requests from plugins, as the kubelet does before its other checks. A pod that gets none is
+    /// rejected. Returns `None` if the plugin has not registered yet: after a reboot it starts together with the pods.
+    ///
+    /// Other pods are decided about meanwhile, because a plugin may take long to answer.
+    async fn allocate_devices(&self, pod: &Pod) -> Option<()> {
+        if self.deps.pressure.refusal(pod).is_some() {
+            return Some(());
+        }
+        match self.deps.devices.allocate(pod).await {
+            Ok(()) => Some(()),
+            Err(AllocateError::Awaited(_)) => None,
+            Err(error) => {
+                let why = format!("Allocate failed due to {error}, which is unexpected");
+                self.reject(pod, Waiting::new("UnexpectedAdmissionError", why));
+                Some(())
+            }
+        }
     }
 
     /// Returns the node as the API has it now. Resources that others have added to its status are available to pods too.
@@ -100,6 +123,11 @@ impl Admitter {
             .and_then(|status| status.allocatable.as_ref());
         for (name, amount) in stored.map(admit::amounts).unwrap_or_default() {
             info.allocatable.entry(name).or_insert(amount);
+        }
+        // pods with devices of plugins have them already
+        let counts = self.deps.devices.counts();
+        for name in counts.capacity.into_keys() {
+            info.allocatable.insert(name, i64::MAX);
         }
         info
     }
@@ -128,17 +156,17 @@ impl Admitter {
                 .pressure
                 .refusal(pod)
                 .map(|why| AdmitResult::Rejected(Waiting::new(EVICTED, why)));
+            if refused.is_none() && self.deps.devices.is_short_of(pod) {
+                // its own sync allocates its devices first
+                continue;
+            }
             match refused.unwrap_or_else(|| admit::admit(pod, &admitted, node)) {
                 AdmitResult::Admitted => {
                     self.store_decision(uid(pod), Decision::Admitted);
                     self.warn_without_effect(pod);
                     admitted.push(pod);
                 }
-                AdmitResult::Rejected(why) => {
-                    let (reason, text) = (why.reason.clone(), why.message.clone());
-                    self.deps.events.pod(pod, EventType::Warning, reason, text);
-                    self.store_decision(uid(pod), Decision::Rejected(why));
-                }
+                AdmitResult::Rejected(why) => self.reject(pod, why),
                 AdmitResult::Preempts(victims) => {
                     admitted
                         .iter()
@@ -147,6 +175,13 @@ impl Admitter {
                 }
             }
         }
+    }
+
+    /// Stores that the pod never runs, and records an event.
+    fn reject(&self, pod: &Pod, why: Waiting) {
+        let (reason, text) = (why.reason.clone(), why.message.clone());
+        self.deps.events.pod(pod, EventType::Warning, reason, text);
+        self.store_decision(uid(pod), Decision::Rejected(why));
     }
 
     /// Warns of annotations that have no effect, in the log and in events: once for each pod, when it is admitted.

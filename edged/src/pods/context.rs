@@ -17,6 +17,7 @@ use crate::{
     background::Background,
     cgroups::Cgroups,
     convert::{self, MachineResources, NodeDns},
+    device_manager::DeviceManager,
     downward::Allocatable,
     events::Recorder,
     metrics::Metrics,
@@ -54,6 +55,8 @@ pub(crate) struct Context {
     pub(crate) probes: Arc<Probes>,
     /// Decides which pods may run.
     pub(crate) admitter: Admitter,
+    /// The devices of plugins.
+    pub(crate) devices: DeviceManager,
     /// Pulls images.
     pub(crate) images: ImagePuller,
     /// Limits the concurrent creation of sandboxes.

@@ -195,11 +195,15 @@ impl ContainerStart<'_> {
             let pod = record_event::full_name(pod);
             StartError::config(format!("{why} (pod: {pod:?}, container: {})", request.name))
         })?;
-        let environment = self.environment().await?;
+        let devices = context.devices.container_devices(pod, container).await;
+        let devices = devices.map_err(StartError::config)?;
+        let mut environment = self.environment().await?;
+        environment.add_missing(&devices.envs);
         let mounts = self.mounts(environment.clone()).await?;
         let inputs = convert::ContainerInputs {
             environment: &environment,
             mounts,
+            devices,
             image,
             attempt: request.attempt,
             restart_step: request.restart_step,

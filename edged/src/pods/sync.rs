@@ -69,6 +69,7 @@ async fn sync_pod(
         match context.admitter.decide(pod, &observed).await {
             Some(Decision::Admitted) => {}
             Some(Decision::Rejected(why)) => {
+                context.devices.free(identity.uid).await;
                 report::report_rejection(context, pod, identity, &why).await?;
                 return Ok(Action::await_change());
             }
