@@ -8,6 +8,7 @@ mod claims;
 mod cold_start;
 mod confinement;
 mod cut_off;
+mod device_plugins;
 mod dns;
 mod environment;
 mod faults;
