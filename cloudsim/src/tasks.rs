@@ -1,7 +1,7 @@
 //! The tasks that run as long as the cloud. If one panics, everything that relies on it silently stops working, so the cloud must be
 //! stopped. Tasks for one node or one request are not among them: they end alone.
 
-use std::{any::Any, panic::AssertUnwindSafe, sync::Arc};
+use std::{any::Any, borrow::Cow, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt;
 use tokio::sync::SetOnce;
@@ -17,7 +17,7 @@ compile_error!(
 #[error("{name} panicked: {message}; please report this with the log")]
 pub struct TaskPanicked {
     /// The name of the task: a controller as on the command line, or a server or part of the cloud.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The panic message.
     pub message: String,
 }
@@ -32,8 +32,12 @@ pub struct Tasks {
 
 impl Tasks {
     /// Starts a task. [`Self::wait_panicked`] returns the first panic of all tasks.
-    pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        let tasks = self.clone();
+    pub fn spawn(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let (tasks, name) = (self.clone(), name.into());
         self.tracker.spawn(async move {
             if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
                 tasks.fail(name, panic_message(panic.as_ref()));
@@ -42,8 +46,11 @@ impl Tasks {
     }
 
     /// Records a panic of a task that was observed elsewhere.
-    pub fn fail(&self, name: &'static str, message: String) {
-        let panicked = TaskPanicked { name, message };
+    pub fn fail(&self, name: impl Into<Cow<'static, str>>, message: String) {
+        let panicked = TaskPanicked {
+            name: name.into(),
+            message,
+        };
         // an earlier panic is likely to be the cause
         let _ = self.panicked.set(panicked.clone());
         tracing::error!(
@@ -55,6 +62,14 @@ impl Tasks {
     /// Waits for the first panic of a task.
     pub async fn wait_panicked(&self) -> TaskPanicked {
         self.panicked.wait().await.clone()
+    }
+
+    /// Returns a set whose end can be waited for alone; a panic is one of this set as well.
+    pub fn nested(&self) -> Self {
+        Self {
+            tracker: TaskTracker::new(),
+            ..self.clone()
+        }
     }
 
     /// Returns the token that stops the tasks.
@@ -104,7 +119,7 @@ mod tests {
         assert_eq!(
             panicked,
             TaskPanicked {
-                name: "job",
+                name: "job".into(),
                 message: "number 7".into()
             }
         );

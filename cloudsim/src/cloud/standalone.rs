@@ -315,7 +315,7 @@ fn spawn_controllers(
     let reflectors = manager::spawn(shared, tasks, &options.controllers, tasks.shutdown());
     if is_on(ControllerName::Scheduler) {
         let metrics = metrics.scheduler;
-        reflectors.start("scheduler", tasks, tasks.shutdown(), |cluster, stop| {
+        reflectors.start("scheduler", |cluster, stop| {
             scheduler::run(cluster, metrics, stop)
         });
     }

@@ -37,6 +37,8 @@ pub mod scheduler;
 mod shared_read;
 pub mod sync;
 #[cfg(test)]
+mod test_api;
+#[cfg(test)]
 mod undecodable_tests;
 mod volume_binder;
 mod volume_protection;

@@ -322,12 +322,13 @@ impl Backed {
     ) {
         let leading = self.election.leading();
         let (client, events) = (self.client.clone(), events.clone());
-        let policy = leading.clone().run(tasks.child_token(), move |term| {
+        let all = tasks.clone();
+        let controllers = leading.clone().run(tasks.child_token(), move |term| {
             let shared =
                 Shared::new(client.clone(), events.clone()).counted_in(metrics.queues.clone());
-            manager::run_kubeedges(shared, term)
+            manager::run_kubeedges(shared, all.clone(), term)
         });
-        tasks.spawn("serviceaccountaccess", policy);
+        tasks.spawn("controllers of the leader", controllers);
         let ends = revoked_sessions::run(
             self.client.clone(),
             certificates.clone(),

@@ -33,8 +33,8 @@ use tokio_util::sync::CancellationToken;
 use self::copies::{Copies, Copy, Fault, Identity, copies};
 use super::{
     events::{Component, NewEvent},
-    informers::{Failure, Informer, Reflector, Triggers, work},
-    workloads::{Shared, cluster, pods::controller_of},
+    informers::{Failure, Triggers, work},
+    workloads::{cluster, pods::controller_of},
 };
 
 /// The name under which fields are applied.
@@ -44,44 +44,25 @@ const CONTAINED: &str = "apps.kubeedge.io/last-contained-resources";
 /// How often objects are looked at whose changes are not watched.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
-cluster!(Objects {
+cluster!(Cluster {
+    applications: EdgeApplication,
     deployments: Deployment,
-    services: Service
+    services: Service,
 });
 
-struct Context {
-    shared: Shared,
-    applications: Informer<EdgeApplication>,
-}
-
 /// Runs until `stop`.
-pub(crate) async fn run(cluster: Objects, stop: CancellationToken) {
-    let all = Reflector::<EdgeApplication>::default();
-    let client = cluster.client.clone();
-    let reconciling = async {
-        let applications = all.wait_synced().await;
-        let triggers = Triggers::none()
-            .and_owned(&cluster.deployments)
-            .and_owned(&cluster.services);
-        let context = Context {
-            shared: cluster.shared.clone(),
-            applications: applications.clone(),
-        };
-        let queue = (cluster.queues.queue("edgeapplication"), applications);
-        work(queue, triggers, context, reconcile, stop.child_token()).await;
-    };
-    tokio::join!(
-        all.run(client, stop.child_token()),
-        // ends with the token even if the list never arrives
-        async {
-            let _: Option<()> = stop.run_until_cancelled(Box::pin(reconciling)).await;
-        },
-    );
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
+    let triggers = Triggers::none()
+        .and_owned(&cluster.deployments)
+        .and_owned(&cluster.services);
+    let applications = cluster.applications.clone();
+    let queue = (cluster.queues.queue("edgeapplication"), applications);
+    work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 async fn reconcile(
     application: Arc<EdgeApplication>,
-    context: Arc<Context>,
+    context: Arc<Cluster>,
 ) -> Result<Action, Failure> {
     // its objects are left to the garbage collector
     if application.metadata.deletion_timestamp.is_some() {
@@ -124,7 +105,7 @@ async fn reconcile(
             None => format!("manifest {}: {}", fault.ordinal, fault.why),
         };
         let event = NewEvent::warning(Component::EdgeApplication, "FailedApply", text);
-        context.shared.events.record(&*application, event);
+        context.events.record(&*application, event);
         statuses.push(status(fault.ordinal, fault.identity.as_ref(), false));
     }
     statuses.sort_by_key(|status| (status.identifier.ordinal, status.identifier.name.clone()));
@@ -202,10 +183,10 @@ fn status(ordinal: usize, identity: Option<&Identity>, is_available: bool) -> Ma
     }
 }
 
-impl Context {
+impl Cluster {
     fn applications(&self, application: &EdgeApplication) -> Api<EdgeApplication> {
         Api::namespaced(
-            self.shared.client.clone(),
+            self.client.clone(),
             &application.namespace().unwrap_or_default(),
         )
     }
@@ -289,11 +270,10 @@ impl Context {
             ..
         } = identity;
         let kinds = GroupVersionKind::gvk(group, version, kind);
-        let found: Result<(ApiResource, _), _> =
-            discovery::pinned_kind(&self.shared.client, &kinds).await;
+        let found: Result<(ApiResource, _), _> = discovery::pinned_kind(&self.client, &kinds).await;
         Ok(match found {
             Ok((resource, capabilities)) if capabilities.scope == Scope::Namespaced => Ok(
-                Api::namespaced_with(self.shared.client.clone(), namespace, &resource),
+                Api::namespaced_with(self.client.clone(), namespace, &resource),
             ),
             Ok(_) => {
                 Err("it has no namespace; an EdgeApplication cannot own such objects".to_owned())

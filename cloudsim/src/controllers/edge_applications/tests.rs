@@ -1,63 +1,29 @@
 //! Applications of an API in memory, and the objects that they create.
 
-use kube::{Client, api::PostParams};
-use kubeapi::Registry;
-use objectstore::MemoryStore;
 use testkit::eventually;
 
 use super::{
     copies::{RANGE_NODE_GROUP, TOPOLOGY},
     *,
 };
-use crate::{
-    controllers::{events::Recorder, node_groups::GROUP_LABEL, workloads::Reflectors},
-    tasks::Tasks,
+use crate::controllers::{
+    node_groups::GROUP_LABEL,
+    test_api::{self, TestApi},
 };
 
-struct World {
-    client: Client,
-    stop: CancellationToken,
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
+struct World(TestApi);
 
 impl World {
     async fn start() -> Self {
-        let api = apiserver::builder(MemoryStore::new())
-            .registry(Registry::builtin().with_crds(&crds::all()))
-            .build();
-        let client = api.client("default");
-        let (stop, tasks) = (CancellationToken::new(), Tasks::default());
-        let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
-        let reflectors = Reflectors::new(shared);
-        reflectors.start("edgeapplication", &tasks, &stop, run);
-        reflectors.spawn(&tasks, &stop);
-        let world = Self { client, stop };
-        world
-            .create("v1", "Namespace", json!({"metadata": {"name": "default"}}))
-            .await;
-        world
+        Self(TestApi::with("default", run).await)
     }
 
     fn api(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        match kind {
-            "Namespace" => Api::all_with(self.client.clone(), &resource),
-            _ => Api::namespaced_with(self.client.clone(), "default", &resource),
-        }
+        self.0.objects(api_version, kind, "default")
     }
 
     async fn create(&self, api_version: &str, kind: &str, object: Value) {
-        let object: DynamicObject = serde_json::from_value(object).unwrap();
-        self.api(api_version, kind)
-            .create(&PostParams::default(), &object)
-            .await
-            .unwrap();
+        self.0.create(api_version, kind, "default", object).await;
     }
 
     fn applications(&self) -> Api<DynamicObject> {
@@ -71,10 +37,7 @@ impl World {
     async fn set(&self, manifests: Value, scope: Value) {
         let patch =
             json!({"spec": {"workloadTemplate": {"manifests": manifests}, "workloadScope": scope}});
-        let api = self.applications();
-        api.patch("app", &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .unwrap();
+        test_api::patch(&self.applications(), "app", patch).await;
     }
 
     /// Waits for the status: `0 Deployment/web-a Available, 1 -/- Processing`.

@@ -4,10 +4,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     device::missing_nodes,
-    disruption, edge_applications, endpoints, eviction, garbage_collector,
-    informers::Reflector,
-    namespace_lifecycle, node_groups, node_jobs, pod_gc, policy, volume_binder, volume_protection,
-    volume_provisioner,
+    disruption, edge_applications, endpoints, eviction, garbage_collector, namespace_lifecycle,
+    node_groups, node_jobs, pod_gc, policy, volume_binder, volume_protection, volume_provisioner,
     workloads::{self, Reflectors, Shared},
 };
 use crate::tasks::Tasks;
@@ -24,7 +22,7 @@ pub(crate) fn spawn(
     switches: &Switches,
     stop: &CancellationToken,
 ) -> Reflectors {
-    let reflectors = Reflectors::new(shared.clone());
+    let reflectors = Reflectors::new(shared.clone(), tasks, stop);
     let client = &shared.client;
     for controller in ControllerName::ALL
         .iter()
@@ -33,7 +31,7 @@ pub(crate) fn spawn(
     {
         macro_rules! start {
             ($controller:path) => {
-                reflectors.start(controller.as_str(), tasks, stop, $controller)
+                reflectors.start(controller.as_str(), $controller)
             };
         }
         match controller {
@@ -82,41 +80,19 @@ pub(crate) fn spawn(
         }
     }
     // CloudCore's, always on
-    reflectors.start("missing nodes of devices", tasks, stop, missing_nodes::run);
-    reflectors.spawn(tasks, stop);
+    reflectors.start("missing nodes of devices", missing_nodes::run);
     reflectors
 }
 
 /// Runs only the controllers that KubeEdge adds to a cluster with its own controller manager, until `stop`.
-pub(crate) async fn run_kubeedges(shared: Shared, stop: CancellationToken) {
-    let (pods, nodes) = (Reflector::default(), Reflector::default());
-    let controllers = async {
-        let known = policy::PodsAndNodes {
-            shared: shared.clone(),
-            pods: pods.wait_synced().await,
-            nodes: nodes.wait_synced().await,
-        };
-        let nodes = missing_nodes::Cluster {
-            shared: shared.clone(),
-            nodes: known.nodes.clone(),
-        };
-        let of_jobs = node_jobs::Nodes {
-            shared: shared.clone(),
-            nodes: known.nodes.clone(),
-        };
-        let missing = missing_nodes::run(nodes, stop.child_token());
-        tokio::join!(
-            Box::pin(policy::run(known, stop.child_token())),
-            Box::pin(missing),
-            Box::pin(node_jobs::run(of_jobs, stop.child_token())),
-        );
-    };
-    tokio::join!(
-        pods.run(shared.client.clone(), stop.child_token()),
-        nodes.run(shared.client.clone(), stop.child_token()),
-        // ends with the token even if the lists never arrive
-        async {
-            let _: Option<()> = stop.run_until_cancelled(Box::pin(controllers)).await;
-        },
-    );
+pub(crate) async fn run_kubeedges(shared: Shared, tasks: Tasks, stop: CancellationToken) {
+    let tasks = tasks.nested();
+    let reflectors = Reflectors::new(shared, &tasks, &stop);
+    reflectors.start(ControllerName::ServiceAccountAccess.as_str(), policy::run);
+    reflectors.start(ControllerName::TaskManager.as_str(), node_jobs::run);
+    reflectors.start("missing nodes of devices", missing_nodes::run);
+    stop.cancelled().await;
+    tasks.close();
+    // a panic is one of the cloud's tasks, too
+    let _ = tasks.wait().await;
 }

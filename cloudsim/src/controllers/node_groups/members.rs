@@ -19,8 +19,6 @@ pub(super) type Labels = BTreeMap<&'static str, Option<String>>;
 pub(super) struct Plan {
     /// Nodes with other labels than the group wants.
     pub(super) labels: Vec<(Arc<Node>, Labels)>,
-    /// Nodes that leave the group.
-    pub(super) leaving: Vec<String>,
     pub(super) status: NodeGroupStatus,
 }
 
@@ -59,9 +57,6 @@ pub(super) fn plan(
         let labels = changed_labels(name, group, node, is_wanted);
         if !labels.is_empty() {
             plan.labels.push((Arc::clone(node), labels));
-        }
-        if !is_wanted {
-            plan.leaving.push(node.name_any());
         }
     }
     let missing: BTreeSet<&String> = group

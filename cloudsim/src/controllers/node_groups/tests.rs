@@ -1,90 +1,41 @@
 //! Groups and nodes of an API in memory.
 
-use kube::{
-    Client,
-    api::{DynamicObject, PostParams},
-};
-use kubeapi::Registry;
-use objectstore::MemoryStore;
+use kube::api::{DeleteParams, DynamicObject};
+use serde_json::Value;
 use testkit::eventually;
 
 use super::*;
-use crate::{
-    controllers::{events::Recorder, workloads::Reflectors},
-    tasks::Tasks,
-};
+use crate::controllers::test_api::{self, TestApi};
 
-struct World {
-    client: Client,
-    stop: CancellationToken,
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
+struct World(TestApi);
 
 impl World {
     async fn start() -> Self {
-        let api = apiserver::builder(MemoryStore::new())
-            .registry(Registry::builtin().with_crds(&crds::all()))
-            .build();
-        let client = api.client("default");
-        let (stop, tasks) = (CancellationToken::new(), Tasks::default());
-        let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
-        let reflectors = Reflectors::new(shared);
-        reflectors.start("nodegroup", &tasks, &stop, run);
-        reflectors.spawn(&tasks, &stop);
-        let world = Self { client, stop };
-        world
-            .create("Namespace", json!({"metadata": {"name": "default"}}))
-            .await;
-        world
+        Self(TestApi::with("default", run).await)
     }
 
     fn api(&self, kind: &str) -> Api<DynamicObject> {
-        let (group, version) = match kind {
-            "NodeGroup" => ("apps.kubeedge.io", "v1alpha1"),
-            _ => ("", "v1"),
-        };
-        let kinds = kube::api::GroupVersionKind::gvk(group, version, kind);
-        let resource = kube::api::ApiResource::from_gvk(&kinds);
         match kind {
-            "Pod" => Api::namespaced_with(self.client.clone(), "default", &resource),
-            _ => Api::all_with(self.client.clone(), &resource),
+            "NodeGroup" => self.0.objects("apps.kubeedge.io/v1alpha1", kind, ""),
+            "Pod" => self.0.objects("v1", kind, "default"),
+            _ => self.0.objects("v1", kind, ""),
         }
     }
 
-    async fn create(&self, kind: &str, object: Value) {
-        let object: DynamicObject = serde_json::from_value(object).unwrap();
-        self.api(kind)
-            .create(&PostParams::default(), &object)
-            .await
-            .unwrap();
-    }
-
     async fn node(&self, name: &str, labels: Value) {
-        self.create(
-            "Node",
-            json!({"metadata": {"name": name, "labels": labels}}),
-        )
-        .await;
+        let node = json!({"metadata": {"name": name, "labels": labels}});
+        self.0.create("v1", "Node", "", node).await;
     }
 
     async fn group(&self, name: &str, spec: Value) {
-        self.create(
-            "NodeGroup",
-            json!({"metadata": {"name": name}, "spec": spec}),
-        )
-        .await;
+        let group = json!({"metadata": {"name": name}, "spec": spec});
+        self.0
+            .create("apps.kubeedge.io/v1alpha1", "NodeGroup", "", group)
+            .await;
     }
 
     async fn patch(&self, kind: &str, name: &str, patch: Value) {
-        let api = self.api(kind);
-        api.patch(name, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .unwrap();
+        test_api::patch(&self.api(kind), name, patch).await;
     }
 
     /// Waits for the group and zone of each node: `a:zone`, `a:`, `-:`.
@@ -196,11 +147,14 @@ async fn a_node_that_leaves_loses_the_pods_of_the_group_alone() {
     let world = World::start().await;
     world.node("n1", json!({"site": "a"})).await;
     world.node("n2", json!({"site": "a"})).await;
+    // has left while no controller ran
+    world.node("n3", json!({"site": "c"})).await;
     world
         .group("a", json!({"matchLabels": {"site": "a"}}))
         .await;
     world.wait(&[("n1", "a:"), ("n2", "a:")]).await;
     for (name, node, selector) in [
+        ("left", "n3", json!({GROUP_LABEL: "a"})),
         ("mine", "n1", json!({GROUP_LABEL: "a"})),
         ("other", "n1", json!({GROUP_LABEL: "b"})),
         ("plain", "n1", json!({})),
@@ -208,21 +162,22 @@ async fn a_node_that_leaves_loses_the_pods_of_the_group_alone() {
     ] {
         let spec = json!({"nodeName": node, "nodeSelector": selector, "terminationGracePeriodSeconds": 0,
             "containers": [{"name": "c", "image": "i"}]});
-        world
-            .create("Pod", json!({"metadata": {"name": name}, "spec": spec}))
-            .await;
+        let pod = json!({"metadata": {"name": name}, "spec": spec});
+        world.0.create("v1", "Pod", "default", pod).await;
     }
     world
         .patch("Node", "n1", json!({"metadata": {"labels": {"site": "b"}}}))
         .await;
     world.wait(&[("n1", "-:")]).await;
-    eventually("the pod of the group is gone", async || {
-        match world.api("Pod").get_opt("mine").await.unwrap() {
-            None => Ok(()),
-            Some(pod) => Err(pod.metadata.deletion_timestamp),
-        }
-    })
-    .await;
+    for name in ["mine", "left"] {
+        eventually("the pod of the group is gone", async || {
+            match world.api("Pod").get_opt(name).await.unwrap() {
+                None => Ok(()),
+                Some(pod) => Err(pod.metadata),
+            }
+        })
+        .await;
+    }
     for name in ["other", "plain", "stays"] {
         let pod = world.api("Pod").get(name).await.unwrap();
         assert!(pod.metadata.deletion_timestamp.is_none(), "{name}");

@@ -9,7 +9,6 @@
 
 pub(crate) mod check;
 mod due;
-mod objects;
 mod plan;
 mod report;
 mod sender;
@@ -20,20 +19,25 @@ use std::sync::Arc;
 
 use crds::operations::{ConfigUpdateJob, ImagePrePullJob, JobStatus, NodeJob, NodeUpgradeJob};
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::controller::Action;
+use kube::{Api, runtime::controller::Action};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::plan::Clocks;
 pub use self::sender::{NodeJobs, OpenNode};
-use self::{objects::write_status, plan::Clocks};
 use super::{
     events::{Component, NewEvent},
-    informers::{Failure, Informer, Reflector, Triggers, work},
-    workloads::{Shared, cluster},
+    informers::{Failure, Informer, Triggers, work},
+    workloads::{Shared, cluster, patch_status},
 };
 
-cluster!(Nodes { nodes: Node });
+cluster!(Cluster {
+    nodes: Node,
+    upgrades: NodeUpgradeJob,
+    prepulls: ImagePrePullJob,
+    updates: ConfigUpdateJob,
+});
 
 /// What the leader needs to reconcile the jobs of one kind.
 struct Context<J> {
@@ -44,53 +48,29 @@ struct Context<J> {
 }
 
 /// Runs the jobs of all kinds until `stop`.
-pub(crate) async fn run(cluster: Nodes, stop: CancellationToken) {
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
+    let of_kind = (&cluster.shared, &cluster.nodes, &stop);
     tokio::join!(
-        Box::pin(run_kind::<NodeUpgradeJob>(
-            &cluster,
-            "nodeupgradejob",
-            &stop
-        )),
-        Box::pin(run_kind::<ImagePrePullJob>(
-            &cluster,
-            "imageprepulljob",
-            &stop
-        )),
-        Box::pin(run_kind::<ConfigUpdateJob>(
-            &cluster,
-            "configupdatejob",
-            &stop
-        )),
+        run_kind("nodeupgradejob", &cluster.upgrades, of_kind),
+        run_kind("imageprepulljob", &cluster.prepulls, of_kind),
+        run_kind("configupdatejob", &cluster.updates, of_kind),
     );
 }
 
-async fn run_kind<J: NodeJob>(cluster: &Nodes, name: &'static str, stop: &CancellationToken) {
-    let all = Reflector::<J>::default();
-    let reconciling = async {
-        let jobs = all.wait_synced().await;
-        let context = Context {
-            shared: cluster.shared.clone(),
-            nodes: cluster.nodes.clone(),
-            jobs: jobs.clone(),
-            clocks: Mutex::default(),
-        };
-        let queue = (cluster.queues.queue(name), jobs);
-        work(
-            queue,
-            Triggers::none(),
-            context,
-            reconcile,
-            stop.child_token(),
-        )
-        .await;
+async fn run_kind<J: NodeJob>(
+    name: &'static str,
+    jobs: &Informer<J>,
+    (shared, nodes, stop): (&Shared, &Informer<Node>, &CancellationToken),
+) {
+    let context = Context {
+        shared: shared.clone(),
+        nodes: nodes.clone(),
+        jobs: jobs.clone(),
+        clocks: Mutex::default(),
     };
-    tokio::join!(
-        all.run(cluster.client.clone(), stop.child_token()),
-        // ends with the token even if the list never arrives
-        async {
-            let _: Option<()> = stop.run_until_cancelled(Box::pin(reconciling)).await;
-        },
-    );
+    let queue = (shared.queues.queue(name), jobs.clone());
+    let stop = stop.child_token();
+    Box::pin(work(queue, Triggers::none(), context, reconcile, stop)).await;
 }
 
 async fn reconcile<J: NodeJob>(job: Arc<J>, context: Arc<Context<J>>) -> Result<Action, Failure> {
@@ -106,10 +86,11 @@ async fn reconcile<J: NodeJob>(job: Arc<J>, context: Arc<Context<J>>) -> Result<
         });
         plan::plan(&*job, &context.nodes, &mut clocks, Instant::now())
     };
-    let old = job.status().cloned();
-    if let Some(written) = write_status(&context.shared.client, &*job, &status).await? {
+    let api = Api::all(context.shared.client.clone());
+    if let Some(written) = patch_status(&api, &*job, job.status(), &status).await? {
         context.jobs.wrote(written);
-        for event in events(&old.unwrap_or_default(), &status) {
+        let old = job.status().cloned().unwrap_or_default();
+        for event in events(&old, &status) {
             context.shared.events.record(&*job, event);
         }
     }

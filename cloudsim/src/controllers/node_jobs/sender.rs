@@ -22,13 +22,15 @@ use wire::{
 
 use super::{
     due::{Due, Task},
-    objects::write_status,
     plan::{IN_PROGRESS, is_in},
     report,
 };
 use crate::{
     clock::now_ms,
-    controllers::informers::{Change, Reflector},
+    controllers::{
+        informers::{Change, Reflector},
+        workloads::patch_status,
+    },
     delivery::Reply,
 };
 
@@ -285,9 +287,10 @@ impl NodeJobs {
             if !answered.is_empty() && job.uid().as_deref() != Some(answered) {
                 return Err("it is about an earlier job of this name".to_owned());
             }
-            let status = job.status().cloned().unwrap_or_default();
-            let status = report::apply(path.kind, &status, &path.node, report, Timestamp::now())?;
-            match write_status(&self.0.client, &job, &status).await {
+            let old = job.status();
+            let known = old.cloned().unwrap_or_default();
+            let status = report::apply(path.kind, &known, &path.node, report, Timestamp::now())?;
+            match patch_status(&api, &job, old, &status).await {
                 Ok(_) => return Ok(()),
                 Err(kube::Error::Api(refused)) if refused.code == 409 && attempt < MAX_ATTEMPTS => {
                     debug!(job = path.job, attempt, took = ?begun.elapsed(), "job has changed meanwhile; retrying");

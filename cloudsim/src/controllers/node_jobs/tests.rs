@@ -4,10 +4,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Event;
 use kube::{
-    Api, Client, ResourceExt,
+    Api, ResourceExt,
     api::{DeleteParams, DynamicObject, ListParams, PostParams},
 };
-use kubeapi::Registry;
 use objectstore::MemoryStore;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -20,11 +19,7 @@ use wire::{
 };
 
 use super::*;
-use crate::{
-    controllers::{events::Recorder, workloads::Reflectors},
-    delivery::Reply,
-    tasks::Tasks,
-};
+use crate::{controllers::test_api::TestApi, delivery::Reply};
 
 /// How a node answers the first action of a job.
 #[derive(Clone, Copy)]
@@ -41,52 +36,33 @@ enum Behaviour {
 
 /// A cloud of jobs, with what its nodes were sent.
 struct World {
-    client: Client,
+    api: TestApi,
     jobs: NodeJobs,
-    stop: CancellationToken,
     sent: Arc<Mutex<Vec<Message>>>,
     sessions: Mutex<BTreeMap<String, OpenNode>>,
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
 }
 
 impl World {
     /// Starts a cloud over a store, with agents of ours or others.
     fn start(store: &Arc<MemoryStore>, is_own: bool) -> Self {
-        let api = apiserver::builder(store.clone())
-            .registry(Registry::builtin().with_crds(&crds::all()))
-            .build();
-        let client = api.client("default");
-        let (stop, tasks) = (CancellationToken::new(), Tasks::default());
-        let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
-        let reflectors = Reflectors::new(shared);
-        reflectors.start("taskmanager", &tasks, &stop, run);
-        reflectors.spawn(&tasks, &stop);
-        let jobs = NodeJobs::new(client.clone(), move |_| is_own);
-        tokio::spawn(jobs.clone().run(stop.child_token()));
+        let api = TestApi::new(store);
+        api.reflectors.start("taskmanager", run);
+        let jobs = NodeJobs::new(api.client.clone(), move |_| is_own);
+        tokio::spawn(jobs.clone().run(api.stop.child_token()));
         Self {
-            client,
+            api,
             jobs,
-            stop,
             sent: Arc::default(),
             sessions: Mutex::default(),
         }
     }
 
     fn api(&self, kind: &str) -> Api<DynamicObject> {
-        let (group, version) = match kind {
-            "Node" | "Namespace" => ("", "v1"),
-            _ => ("operations.kubeedge.io", "v1alpha2"),
+        let api_version = match kind {
+            "Node" | "Namespace" => "v1",
+            _ => "operations.kubeedge.io/v1alpha2",
         };
-        let kind = kube::api::GroupVersionKind::gvk(group, version, kind);
-        Api::all_with(
-            self.client.clone(),
-            &kube::api::ApiResource::from_gvk(&kind),
-        )
+        self.api.objects(api_version, kind, "")
     }
 
     async fn create(&self, kind: &str, object: Value) {
@@ -325,7 +301,7 @@ async fn each_wanted_node_has_an_entry_with_its_reason() {
         let status = world.wait(UPGRADE, name, "Failure: ").await;
         assert_eq!(status["reason"], why);
     }
-    let events = Api::<Event>::all(world.client.clone());
+    let events = Api::<Event>::all(world.api.client.clone());
     eventually("the event of a failed node", async || {
         let all = events.list(&ListParams::default()).await.unwrap();
         let found = all.items.iter().any(|event| {

@@ -21,87 +21,31 @@ use tokio_util::sync::CancellationToken;
 
 use self::granted_roles::{GrantedRoles, granted_roles};
 use super::{
-    informers::{Change, Failure, Informer, Reflector, Triggers, work},
+    informers::{Change, Failure, Triggers, work},
     scheduler::EDGE_LABEL,
-    workloads::{Shared, cluster, pods::controller_reference},
+    workloads::{cluster, pods::controller_reference},
 };
 
-cluster!(PodsAndNodes {
+cluster!(Cluster {
     pods: Pod,
-    nodes: Node
+    nodes: Node,
+    accounts: ServiceAccount,
+    roles: Role,
+    cluster_roles: ClusterRole,
+    bindings: RoleBinding,
+    cluster_bindings: ClusterRoleBinding,
+    accesses: ServiceAccountAccess,
 });
 
-/// The objects of the controller.
-struct Caches {
-    shared: Shared,
-    pods: Informer<Pod>,
-    nodes: Informer<Node>,
-    accounts: Informer<ServiceAccount>,
-    roles: Informer<Role>,
-    cluster_roles: Informer<ClusterRole>,
-    bindings: Informer<RoleBinding>,
-    cluster_bindings: Informer<ClusterRoleBinding>,
-    accesses: Informer<ServiceAccountAccess>,
-}
-
 /// Runs until `stop`.
-pub(crate) async fn run(
-    PodsAndNodes {
-        shared,
-        pods,
-        nodes,
-    }: PodsAndNodes,
-    stop: CancellationToken,
-) {
-    let client = &shared.client;
-    let (accounts, roles, bindings) = (
-        Reflector::default(),
-        Reflector::default(),
-        Reflector::default(),
-    );
-    let (cluster_roles, cluster_bindings) = (Reflector::default(), Reflector::default());
-    let accesses = Reflector::default();
-    let reconciling = async {
-        let known = Caches {
-            shared: shared.clone(),
-            pods,
-            nodes,
-            accounts: accounts.wait_synced().await,
-            roles: roles.wait_synced().await,
-            cluster_roles: cluster_roles.wait_synced().await,
-            bindings: bindings.wait_synced().await,
-            cluster_bindings: cluster_bindings.wait_synced().await,
-            accesses: accesses.wait_synced().await,
-        };
-        let queue = (
-            shared.queues.queue("serviceaccountaccess"),
-            known.accounts.clone(),
-        );
-        work(
-            queue,
-            triggers(&known),
-            known,
-            reconcile,
-            stop.child_token(),
-        )
-        .await;
-    };
-    tokio::join!(
-        // ends with the token even if the lists never arrive
-        async {
-            let _: Option<()> = stop.run_until_cancelled(Box::pin(reconciling)).await;
-        },
-        accounts.run(client.clone(), stop.child_token()),
-        roles.run(client.clone(), stop.child_token()),
-        cluster_roles.run(client.clone(), stop.child_token()),
-        bindings.run(client.clone(), stop.child_token()),
-        cluster_bindings.run(client.clone(), stop.child_token()),
-        accesses.run(client.clone(), stop.child_token()),
-    );
+pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
+    let queue = cluster.queues.queue("serviceaccountaccess");
+    let (queue, triggers) = ((queue, cluster.accounts.clone()), triggers(&cluster));
+    work(queue, triggers, cluster, reconcile, stop).await;
 }
 
 /// Roles and bindings change rarely: all accounts are then reconciled.
-fn triggers(known: &Caches) -> Triggers<ServiceAccount> {
+fn triggers(known: &Cluster) -> Triggers<ServiceAccount> {
     let accounts = known.accounts.clone();
     let all = move || -> Vec<ObjectRef<ServiceAccount>> {
         accounts
@@ -170,7 +114,7 @@ fn is_edge(node: &Node) -> bool {
     node.labels().contains_key(EDGE_LABEL)
 }
 
-impl Caches {
+impl Cluster {
     fn granted_roles(&self, account: &ServiceAccount) -> GrantedRoles {
         granted_roles(
             account,
@@ -221,7 +165,7 @@ impl Caches {
     }
 }
 
-async fn reconcile(account: Arc<ServiceAccount>, known: Arc<Caches>) -> Result<Action, Failure> {
+async fn reconcile(account: Arc<ServiceAccount>, known: Arc<Cluster>) -> Result<Action, Failure> {
     let (namespace, name) = (account.namespace().unwrap_or_default(), account.name_any());
     let granted_roles = known.granted_roles(&account);
     // most accounts have no rights: their pods are not looked up

@@ -1,45 +1,18 @@
 //! Accounts, pods, roles and bindings in an API in memory, and the ServiceAccountAccesses for them.
 
-use kube::{Client, api::DynamicObject, runtime::wait::await_condition};
-use kubeapi::Registry;
-use objectstore::MemoryStore;
+use kube::{api::DynamicObject, runtime::wait::await_condition};
 use serde_json::{Value, json};
 use testkit::WAIT_TIMEOUT;
 use tokio::time::timeout;
 
 use super::*;
-use crate::{
-    controllers::{events::Recorder, workloads::Reflectors},
-    tasks::Tasks,
-};
+use crate::controllers::test_api::TestApi;
 
-struct World {
-    client: Client,
-    stop: CancellationToken,
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
+struct World(TestApi);
 
 impl World {
     async fn new() -> Self {
-        let registry = Registry::builtin().with_crds(&crds::all());
-        let client = apiserver::builder(MemoryStore::new())
-            .registry(registry)
-            .build()
-            .client("default");
-        let (stop, tasks) = (CancellationToken::new(), Tasks::default());
-        let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
-        let reflectors = Reflectors::new(shared);
-        reflectors.start("serviceaccountaccess", &tasks, &stop, run);
-        reflectors.spawn(&tasks, &stop);
-        let world = Self { client, stop };
-        world
-            .create("v1", "Namespace", "", json!({"metadata": {"name": "ns"}}))
-            .await;
+        let world = Self(TestApi::with("ns", run).await);
         for (name, labels) in [
             ("edge-1", json!({EDGE_LABEL: ""})),
             ("edge-2", json!({EDGE_LABEL: ""})),
@@ -58,24 +31,11 @@ impl World {
     }
 
     fn api(&self, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
-        let types = kube::api::TypeMeta {
-            api_version: api_version.into(),
-            kind: kind.into(),
-        };
-        let kind = kube::api::GroupVersionKind::try_from(&types).unwrap();
-        let resource = kube::api::ApiResource::from_gvk(&kind);
-        match namespace {
-            "" => Api::all_with(self.client.clone(), &resource),
-            namespace => Api::namespaced_with(self.client.clone(), namespace, &resource),
-        }
+        self.0.objects(api_version, kind, namespace)
     }
 
     async fn create(&self, api_version: &str, kind: &str, namespace: &str, object: Value) {
-        let object: DynamicObject = serde_json::from_value(object).unwrap();
-        self.api(api_version, kind, namespace)
-            .create(&PostParams::default(), &object)
-            .await
-            .unwrap();
+        self.0.create(api_version, kind, namespace, object).await;
     }
 
     async fn rbac(&self, kind: &str, namespace: &str, object: Value) {
@@ -95,7 +55,7 @@ impl World {
     }
 
     async fn until(&self, what: &str, wanted: impl Fn(Option<&ServiceAccountAccess>) -> bool) {
-        let api = Api::<ServiceAccountAccess>::namespaced(self.client.clone(), "ns");
+        let api = Api::<ServiceAccountAccess>::namespaced(self.0.client.clone(), "ns");
         let seen = await_condition(
             api.clone(),
             "robot",
@@ -225,7 +185,7 @@ async fn what_is_granted_to_accounts_of_pods_on_edge_nodes_is_written_down() {
     world
         .until("no pod on an edge node", |access| access.is_none())
         .await;
-    let all = Api::<ServiceAccountAccess>::all(world.client.clone())
+    let all = Api::<ServiceAccountAccess>::all(world.0.client.clone())
         .list(&kube::api::ListParams::default())
         .await;
     assert!(

@@ -2,17 +2,11 @@
 //! declares by [`cluster!`] which kinds it reads, and gets these once all of them have been listed. So no controller can act on a part
 //! of its objects, and one whose kinds can be listed does not wait for another kind, which has a damaged object, say.
 
-use k8s_openapi::api::{
-    apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
-    batch::v1::{CronJob, Job},
-    core::v1::{
-        Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-        ReplicationController, Service,
-    },
-    discovery::v1::EndpointSlice,
-    policy::v1::PodDisruptionBudget,
-    storage::v1::StorageClass,
-};
+use std::{fmt::Debug, sync::Arc};
+
+use kube::Resource;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::shared::Shared;
@@ -24,8 +18,7 @@ pub(crate) trait Listed: Sized + Send {
     fn wait_listed(reflectors: &Reflectors) -> impl Future<Output = Self> + Send;
 }
 
-/// Declares the struct of the objects that a controller reads: a field for the informer of each kind, with the name that it has in
-/// [`Reflectors`].
+/// Declares the struct of the objects that a controller reads: a field for the informer of each kind.
 macro_rules! cluster {
     ($name:ident { $($informer:ident: $kind:ty),* $(,)? }) => {
         /// The objects that this controller reads, all of which have been listed. Cheap to clone.
@@ -38,7 +31,9 @@ macro_rules! cluster {
 
         impl $crate::controllers::workloads::Listed for $name {
             async fn wait_listed(reflectors: &$crate::controllers::workloads::Reflectors) -> Self {
-                Self { shared: reflectors.shared.clone(), $($informer: reflectors.$informer.wait_synced().await,)* }
+                // all begin to list before the first is waited for
+                $(let $informer = reflectors.of::<$kind>();)*
+                Self { shared: reflectors.shared.clone(), $($informer: $informer.wait_synced().await,)* }
             }
         }
 
@@ -53,68 +48,55 @@ macro_rules! cluster {
 }
 pub(crate) use cluster;
 
-macro_rules! shared_kinds {
-    ($($informer:ident: $kind:ty,)*) => {
-        /// Lists and watches all kinds that the controllers share. Cheap to clone.
-        #[derive(Clone)]
-        #[allow(missing_docs)]
-        pub(crate) struct Reflectors {
-            pub(crate) shared: Shared,
-            $(pub(crate) $informer: Reflector<$kind>,)*
-        }
-
-        impl Reflectors {
-            /// Creates them; nothing is listed yet.
-            pub(crate) fn new(shared: Shared) -> Self {
-                Self { shared, $($informer: Reflector::default(),)* }
-            }
-
-            /// Starts to list and watch every kind, until `stop`.
-            pub(crate) fn spawn(&self, tasks: &Tasks, stop: &CancellationToken) {
-                let client = &self.shared.client;
-                $(tasks.spawn(
-                    concat!("informer of ", stringify!($informer)),
-                    self.$informer.run(client.clone(), stop.child_token()),
-                );)*
-            }
-        }
-    };
-}
-
-shared_kinds! {
-    pods: Pod,
-    nodes: Node,
-    namespaces: Namespace,
-    claims: PersistentVolumeClaim,
-    volumes: PersistentVolume,
-    classes: StorageClass,
-    deployments: Deployment,
-    replica_sets: ReplicaSet,
-    replication_controllers: ReplicationController,
-    daemon_sets: DaemonSet,
-    stateful_sets: StatefulSet,
-    revisions: ControllerRevision,
-    jobs: Job,
-    cron_jobs: CronJob,
-    services: Service,
-    slices: EndpointSlice,
-    endpoints: Endpoints,
-    budgets: PodDisruptionBudget,
+/// Lists and watches the kinds that the controllers read, each once and from the first controller on that reads it. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Reflectors {
+    pub(crate) shared: Shared,
+    tasks: Tasks,
+    stop: CancellationToken,
+    /// The [`Reflector`] of each kind.
+    kinds: Arc<Mutex<http::Extensions>>,
 }
 
 impl Reflectors {
-    /// Starts a controller, which begins once the kinds that it reads have been listed, and runs until `stop`.
+    /// Creates them; nothing is listed yet. What is started here runs among `tasks` until `stop`.
+    pub(crate) fn new(shared: Shared, tasks: &Tasks, stop: &CancellationToken) -> Self {
+        Self {
+            shared,
+            tasks: tasks.clone(),
+            stop: stop.clone(),
+            kinds: Arc::default(),
+        }
+    }
+
+    /// Returns the reflector of a kind, which lists and watches from now on.
+    pub(crate) fn of<K>(&self) -> Reflector<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    {
+        let mut kinds = self.kinds.lock();
+        if let Some(reflector) = kinds.get::<Reflector<K>>() {
+            return reflector.clone();
+        }
+        let reflector = Reflector::<K>::default();
+        kinds.insert(reflector.clone());
+        self.tasks.spawn(
+            format!("informer of {}", K::plural(&())),
+            reflector.run(self.shared.client.clone(), self.stop.child_token()),
+        );
+        reflector
+    }
+
+    /// Starts a controller, which begins once the kinds that it reads have been listed.
     pub(crate) fn start<C: Listed, F>(
         &self,
         name: &'static str,
-        tasks: &Tasks,
-        stop: &CancellationToken,
         controller: impl FnOnce(C, CancellationToken) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (reflectors, stop) = (self.clone(), stop.child_token());
-        tasks.spawn(name, async move {
+        let (reflectors, stop) = (self.clone(), self.stop.child_token());
+        self.tasks.spawn(name, async move {
             if let Some(cluster) = stop.run_until_cancelled(C::wait_listed(&reflectors)).await {
                 controller(cluster, stop.clone()).await;
             }

@@ -29,7 +29,7 @@ mod triggers;
 
 pub(crate) use cluster::{Listed, Reflectors, cluster};
 pub(crate) use conditions::seconds;
-pub(crate) use shared::{Shared, or_null, with_removed_fields};
+pub(crate) use shared::{Shared, or_null, patch_status};
 
 /// Returns when the next pod becomes available, which no event reports.
 fn until_available(pods: &[Arc<Pod>], min_ready: Option<i32>, now: Timestamp) -> Action {

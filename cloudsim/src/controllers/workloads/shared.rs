@@ -245,28 +245,45 @@ impl Shared {
         old: &Option<S>,
         new: &S,
     ) -> Result<(), Failure> {
-        let value = |status: &S| serde_json::to_value(status).unwrap_or_default();
-        let (old, new) = (old.as_ref().map(value).unwrap_or_default(), value(new));
-        if old == new {
-            return Ok(());
-        }
-        // with the resource version: a status computed from an older one could count twice
-        let patch = json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version()},
-            "status": with_removed_fields(&old, new)});
-        let api = self.beside::<K>(object);
-        match api
-            .patch_status(
-                &object.name_any(),
-                &PatchParams::default(),
-                &Patch::Merge(patch),
-            )
-            .await
-        {
-            Ok(written) => informer.wrote(written),
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => return Err(error.into()),
+        let written = patch_status(&self.beside::<K>(object), object, old.as_ref(), new).await?;
+        if let Some(written) = written {
+            informer.wrote(written);
         }
         Ok(())
+    }
+}
+
+/// Writes a status that was computed from `object` if it differs from the known one; returns the written object. `None` if nothing was
+/// written, as the status is the same or the object is gone.
+///
+/// # Errors
+/// The call failed, or the object has changed meanwhile (409).
+pub(crate) async fn patch_status<K, S>(
+    api: &Api<K>,
+    object: &K,
+    old: Option<&S>,
+    new: &S,
+) -> Result<Option<K>, kube::Error>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    S: Serialize,
+{
+    let value = |status: &S| serde_json::to_value(status).unwrap_or_default();
+    let (old, new) = (old.map(value).unwrap_or_default(), value(new));
+    if old == new {
+        return Ok(None);
+    }
+    // with the resource version: a status computed from an older one could count twice
+    let patch = json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version()},
+        "status": with_removed_fields(&old, new)});
+    let (name, parameters) = (object.name_any(), PatchParams::default());
+    match api
+        .patch_status(&name, &parameters, &Patch::Merge(patch))
+        .await
+    {
+        Ok(written) => Ok(Some(written)),
+        Err(kube::Error::Api(refused)) if refused.code == 404 => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

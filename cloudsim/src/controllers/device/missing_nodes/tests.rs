@@ -7,16 +7,12 @@ use kube::{
     Client,
     api::{ListParams, Patch, PatchParams, PostParams},
 };
-use kubeapi::Registry;
 use objectstore::MemoryStore;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::*;
-use crate::{
-    controllers::workloads::{Listed, Reflectors, Shared},
-    tasks::Tasks,
-};
+use crate::controllers::{test_api::TestApi, workloads::Listed};
 
 /// Long enough for the slowest machine; a test that works never waits for it.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -72,18 +68,10 @@ async fn until_told(client: &Client, expected: &[(&str, i32)]) {
 
 #[tokio::test]
 async fn a_node_that_is_missing_is_told_once_and_again_when_it_changes() {
-    let registry = Registry::builtin().with_crds(&crds::all());
-    let client = apiserver::builder(MemoryStore::new())
-        .registry(registry)
-        .build()
-        .client("default");
-    let (stop, tasks) = (CancellationToken::new(), Tasks::default());
-    let _stopping = stop.clone().drop_guard();
-    let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
-    let reflectors = Reflectors::new(shared.clone());
-    reflectors.spawn(&tasks, &stop);
-    let cluster = Cluster::wait_listed(&reflectors).await;
-    tasks.spawn("missing nodes", run(cluster.clone(), stop.clone()));
+    let api = TestApi::new(&MemoryStore::new());
+    let client = api.client.clone();
+    let cluster = Cluster::wait_listed(&api.reflectors).await;
+    tokio::spawn(run(cluster.clone(), api.stop.clone()));
     let namespace = serde_json::from_value(json!({"metadata": {"name": "ns"}})).unwrap();
     let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
     namespaces

@@ -240,7 +240,7 @@ pub(super) fn start_controllers(client: &Client, stop: &CancellationToken) {
     tasks.spawn("node-lifecycle", lifecycle);
     let shared = Shared::new(client.clone(), events);
     let reflectors = spawn(shared, &tasks, &Switches::default(), stop);
-    reflectors.start("scheduler", &tasks, stop, |cluster, stop| {
+    reflectors.start("scheduler", |cluster, stop| {
         scheduler::run(cluster, scheduler::SchedulerMetrics::default(), stop)
     });
 }
