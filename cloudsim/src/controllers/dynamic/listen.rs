@@ -5,28 +5,39 @@ use std::{collections::HashMap, pin::pin, time::Duration};
 use futures::StreamExt;
 use kube::{
     Api, Client, ResourceExt,
-    api::{ApiResource, DynamicObject, TypeMeta},
+    api::{ApiResource, DynamicObject, ListParams, TypeMeta},
     runtime::{
         WatchStreamExt,
         watcher::{self, Event},
     },
 };
 use serde_json::{Value, json};
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
 use tracing::debug;
 use wire::{Change, Downstream, ResourcePath, Source, application::Target};
 
 use super::request::Call;
 use crate::{
     clock::now_ms,
+    controllers::edge::topology::{Filtered, Topology},
     delivery::{Delivery, DeliveryKey, Reply},
 };
 
+/// How long changes of node groups are collected before what they concern is sent.
+const REGROUPING_TIME: Duration = Duration::from_millis(500);
 /// How long the API may take to report which kinds it serves.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends changes until the receiver is closed.
-pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>) {
+pub(super) async fn run(
+    client: Client,
+    call: Call,
+    (node, topology): (String, Topology),
+    replies: mpsc::Sender<Reply>,
+) {
     let config = watcher::Config {
         label_selector: Some(call.option_text("labelSelector")).filter(|text| !text.is_empty()),
         field_selector: Some(call.option_text("fieldSelector")).filter(|text| !text.is_empty()),
@@ -34,19 +45,44 @@ pub(super) async fn run(client: Client, call: Call, replies: mpsc::Sender<Reply>
     };
     let types = types(&client, &call.target).await;
     let api = api(client, &call.target);
-    let mut events = pin!(watcher::watcher(api, config).default_backoff());
+    let mut events = pin!(watcher::watcher(api.clone(), config.clone()).default_backoff());
+    let filter = Filtered::of(&call.target);
+    let mut regrouped = topology.subscribe();
+    if filter.is_some() {
+        topology.wait_listed().await;
+    }
     let mut told = WatchedObjects {
         target: call.target,
         types,
         known: HashMap::new(),
         listed: None,
+        filter,
+        node,
+        topology,
     };
-    while let Some(event) = events.next().await {
-        let changes = match event {
-            Ok(event) => told.changes(event),
-            Err(error) => {
-                debug!(error = &error as &dyn std::error::Error, target = %told.target, "failed to watch for a node; retrying");
-                continue;
+    loop {
+        // cancel-safe: each returns at once what it has, and nothing otherwise
+        let changes = tokio::select! {
+            event = events.next() => match event {
+                None => return,
+                Some(Ok(event)) => told.changes(event),
+                Some(Err(error)) => {
+                    debug!(error = &error as &dyn std::error::Error, target = %told.target, "failed to watch for a node; retrying");
+                    continue;
+                }
+            },
+            Ok(()) = regrouped.changed(), if filter.is_some() => {
+                // several nodes change their groups at the same time
+                sleep(REGROUPING_TIME).await;
+                regrouped.mark_unchanged();
+                match told.filtered_again(&api, &config).await {
+                    Ok(changes) => changes,
+                    Err(error) => {
+                        debug!(error = &error as &dyn std::error::Error, target = %told.target, "failed to list for a node; retrying");
+                        regrouped.mark_changed();
+                        continue;
+                    }
+                }
             }
         };
         for change in changes {
@@ -112,10 +148,14 @@ struct WatchedObjects {
     target: Target,
     /// The kind of the objects, if it is known.
     types: Option<TypeMeta>,
-    /// The last message about each existing object, by UID.
-    known: HashMap<String, Value>,
+    /// What identifies each existing object, by UID, and the revision that was sent.
+    known: HashMap<String, (Value, u64)>,
     /// During a list: the UIDs seen so far.
     listed: Option<Vec<String>>,
+    /// How the objects are filtered, if they are, for the node.
+    filter: Option<Filtered>,
+    node: String,
+    topology: Topology,
 }
 
 impl WatchedObjects {
@@ -140,7 +180,10 @@ impl WatchedObjects {
                     .cloned()
                     .collect();
                 gone.iter()
-                    .filter_map(|uid| self.known.remove(uid).map(|stub| self.delete(uid, stub)))
+                    .filter_map(|uid| {
+                        let (stub, _) = self.known.remove(uid)?;
+                        Some(self.delete(uid, stub))
+                    })
                     .collect()
             }
             Event::Apply(object) => self.put(object).into_iter().collect(),
@@ -164,25 +207,53 @@ impl WatchedObjects {
         );
         let stub = json!({"kind": kind, "apiVersion": object.types.as_ref().map(|types| &types.api_version),
             "metadata": {"name": name, "namespace": namespace, "uid": uid}});
-        let change = if self.known.insert(uid.clone(), stub).is_some() {
-            Change::Update
-        } else {
-            Change::Insert
+        let mut object = serde_json::to_value(object).ok()?;
+        if let Some(filter) = self.filter {
+            self.topology.apply(&self.node, filter, &mut object);
+        }
+        let revision = object.pointer("/metadata/resourceVersion")?.as_str()?;
+        let (text, revision) = (revision.to_owned(), revision.parse().ok()?);
+        let change = match self.known.insert(uid.clone(), (stub, revision)) {
+            Some(_) => Change::Update,
+            None => Change::Insert,
         };
-        let revision = object.resource_version()?;
-        let message = message(
-            change,
-            &kind,
-            &namespace,
-            &name,
-            serde_json::to_value(object).ok()?,
-        );
+        let message = message(change, &kind, &namespace, &name, object);
         Some(Delivery {
             key: self.key(&uid),
             object: None,
-            revision: Some(revision.parse().ok()?),
-            message: message.at_revision(&revision),
+            revision: Some(revision),
+            message: message.at_revision(&text),
         })
+    }
+
+    /// Returns the objects that the node has to receive again because a group of nodes or a topology has changed: those whose revision
+    /// follows from that.
+    async fn filtered_again(
+        &mut self,
+        api: &Api<DynamicObject>,
+        config: &watcher::Config,
+    ) -> Result<Vec<Delivery>, kube::Error> {
+        let mut parameters = ListParams {
+            label_selector: config.label_selector.clone(),
+            field_selector: config.field_selector.clone(),
+            ..ListParams::default()
+        };
+        if self.filter == Some(Filtered::Slices) {
+            let Some(filtered) = self.topology.slice_selector() else {
+                return Ok(Vec::new());
+            };
+            let own = parameters.label_selector.iter().cloned();
+            let both: Vec<String> = own.chain([filtered]).collect();
+            parameters.label_selector = Some(both.join(","));
+        }
+        let mut changes = Vec::new();
+        for object in api.list(&parameters).await? {
+            let uid = object.uid().unwrap_or_default();
+            let before = self.known.get(&uid).map(|(_, revision)| *revision);
+            let change = self.put(object);
+            changes.extend(change.filter(|change| change.revision > before));
+        }
+        Ok(changes)
     }
 
     fn delete(&self, uid: &str, last: Value) -> Delivery {

@@ -37,7 +37,11 @@ use self::{
     permission::{CallAttributes, NodeObjects, Permission, permission},
     request::Call,
 };
-use super::{deadline::within, edge::Edge, refusal_log::log_refused};
+use super::{
+    deadline::within,
+    edge::{Edge, topology::Filtered},
+    refusal_log::log_refused,
+};
 use crate::{clock::now_ms, delivery::Reply, mailbox::ObjectPath};
 
 /// The largest outcome of a call, bytes; in base64 it fits into one message.
@@ -323,7 +327,8 @@ impl Session {
             let request = call
                 .request()
                 .map_err(|error| CallError::Malformed(error.to_string()))?;
-            return self.dynamic.send(request).await;
+            let answer = self.dynamic.send(request).await?;
+            return Ok(self.filter(&call, answer).await);
         }
         let watch = Application {
             option: call.option_bytes(),
@@ -341,6 +346,26 @@ impl Session {
         }
         self.listen(watch);
         Ok(Vec::new())
+    }
+
+    /// Removes the endpoints of other node groups from an answer.
+    async fn filter(&self, call: &Call, answer: Vec<u8>) -> Vec<u8> {
+        let reads = matches!(call.verb, Verb::Get | Verb::List);
+        let Some(kind) = Filtered::of(&call.target).filter(|_| reads) else {
+            return answer;
+        };
+        let topology = self.dynamic.edge.topology();
+        topology.wait_listed().await;
+        let Ok(mut value) = serde_json::from_slice::<Value>(&answer) else {
+            return answer;
+        };
+        match value.get_mut("items").and_then(Value::as_array_mut) {
+            Some(items) => items
+                .iter_mut()
+                .for_each(|item| topology.apply(&self.node, kind, item)),
+            None => topology.apply(&self.node, kind, &mut value),
+        }
+        value.to_string().into_bytes()
     }
 
     /// Waits for watches that panic, and forgets them: the node requests them again at its next connection. Never returns.
@@ -370,6 +395,7 @@ impl Session {
         let listening = listen::run(
             self.dynamic.edge.complete_client().clone(),
             call,
+            (self.node.clone(), self.dynamic.edge.topology().clone()),
             self.replies.clone(),
         );
         if let Some(before) = self

@@ -20,6 +20,7 @@ pub(crate) mod restriction;
 mod storage;
 mod token_requests;
 mod tokens;
+pub(crate) mod topology;
 mod unhandled;
 mod watch;
 
@@ -32,7 +33,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub use self::request::Verb;
 pub(super) use self::unhandled::Unhandled;
-use self::{event_limits::EventLimits, index::Index};
+use self::{event_limits::EventLimits, index::Index, topology::Topology};
 use crate::{
     controllers::{
         certificates::Approver, deliveries::difference, node_jobs::NodeJobs, sync::Synced,
@@ -62,6 +63,7 @@ pub struct Edge {
     approver: Option<Approver>,
     /// Says which Secrets nodes may read for jobs.
     node_jobs: Option<NodeJobs>,
+    topology: Topology,
 }
 
 impl Edge {
@@ -80,6 +82,7 @@ impl Edge {
             kubelets: None,
             approver: None,
             node_jobs: None,
+            topology: Topology::default(),
         }
     }
 
@@ -121,6 +124,11 @@ impl Edge {
     pub fn with_node_jobs(self, node_jobs: NodeJobs) -> Self {
         let node_jobs = Some(node_jobs);
         Self { node_jobs, ..self }
+    }
+
+    /// Returns which endpoints nodes receive.
+    pub(super) fn topology(&self) -> &Topology {
+        &self.topology
     }
 
     /// Returns the handler of messages that no controller handles.

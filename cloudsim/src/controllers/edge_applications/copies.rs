@@ -9,12 +9,11 @@ use serde_json::{Map, Value, json};
 use wire::enroll::sha256_hex;
 
 use super::overriders;
-use crate::controllers::{node_groups::GROUP_LABEL, workloads::pods::controller_reference};
-
-/// The annotation of a Service whose clients reach endpoints of their own group.
-pub(super) const TOPOLOGY: &str = "apps.kubeedge.io/service-topology";
-/// Its value.
-pub(super) const RANGE_NODE_GROUP: &str = "range-nodegroup";
+use crate::controllers::{
+    edge::topology::{RANGE_NODE_GROUP, TOPOLOGY},
+    node_groups::GROUP_LABEL,
+    workloads::pods::controller_reference,
+};
 
 /// Identifies an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

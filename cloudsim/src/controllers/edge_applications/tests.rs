@@ -2,11 +2,9 @@
 
 use testkit::eventually;
 
-use super::{
-    copies::{RANGE_NODE_GROUP, TOPOLOGY},
-    *,
-};
+use super::*;
 use crate::controllers::{
+    edge::topology::{RANGE_NODE_GROUP, TOPOLOGY},
     node_groups::GROUP_LABEL,
     test_api::{self, TestApi},
 };

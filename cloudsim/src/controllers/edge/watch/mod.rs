@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Debug, hash::Hash, pin::pin, sync::Arc};
 
 use crds::policy::ServiceAccountAccess;
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
 use kube::{
     Api, Resource, ResourceExt,
     core::PartialObjectMeta,
@@ -45,6 +45,7 @@ impl Edge {
                 self.others::<ConfigMap>(ObjectKind::ConfigMap),
                 self.others::<Secret>(ObjectKind::Secret),
                 self.accesses(),
+                self.services(),
             )
         };
         tokio::select! {
@@ -178,18 +179,61 @@ impl Edge {
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
+                    self.apply_group(kind, &object);
                     let path = path_of(kind, &object);
                     self.notify_touched(&path);
                     listed.insert(path);
                 }
-                Ok(Event::InitDone) => self.notify_unlisted(kind, &std::mem::take(&mut listed)),
-                Ok(Event::Apply(object) | Event::Delete(object)) => {
-                    self.notify_touched(&path_of(kind, &object))
+                Ok(Event::InitDone) => {
+                    self.notify_unlisted(kind, &std::mem::take(&mut listed));
+                    if kind == ObjectKind::Node {
+                        self.topology.mark_listed(0);
+                    }
                 }
+                Ok(Event::Apply(object)) => {
+                    self.apply_group(kind, &object);
+                    self.notify_touched(&path_of(kind, &object));
+                }
+                Ok(Event::Delete(object)) => self.notify_touched(&path_of(kind, &object)),
                 Err(error) => warn!(
                     error = &error as &dyn std::error::Error,
                     kind = kind.kind(),
                     "failed to watch objects; retrying"
+                ),
+            }
+        }
+    }
+
+    /// Reads the group of a node.
+    fn apply_group<K: Resource<DynamicType = ()>>(&self, kind: ObjectKind, object: &K) {
+        if kind == ObjectKind::Node {
+            let name = object.name_any();
+            self.topology
+                .apply_node(&name, object.labels(), revision(object));
+        }
+    }
+
+    /// Reads which Services have a topology.
+    async fn services(&self) {
+        let all = Api::<PartialObjectMeta<Service>>::all(self.client.clone());
+        let events = watcher::watcher(all, watcher::Config::default());
+        let mut events = pin!(events.default_backoff());
+        let name = |service: &PartialObjectMeta<Service>| {
+            (service.namespace().unwrap_or_default(), service.name_any())
+        };
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => {}
+                Ok(Event::InitApply(service) | Event::Apply(service)) => {
+                    let revision = revision(&service);
+                    self.topology
+                        .apply_service(name(&service), service.annotations(), revision);
+                }
+                Ok(Event::InitDone) => self.topology.mark_listed(1),
+                Ok(Event::Delete(service)) => self.topology.remove_service(&name(&service)),
+                Err(error) => warn!(
+                    error = &error as &dyn std::error::Error,
+                    "failed to watch Services; retrying"
                 ),
             }
         }
@@ -219,6 +263,13 @@ impl Edge {
             }
         }
     }
+}
+
+fn revision<K: Resource<DynamicType = ()>>(object: &K) -> u64 {
+    let revision = object.resource_version();
+    revision
+        .and_then(|revision| revision.parse().ok())
+        .unwrap_or_default()
 }
 
 fn path_of<K: Resource<DynamicType = ()>>(kind: ObjectKind, object: &K) -> ObjectPath {
