@@ -24,7 +24,8 @@ const NAMESPACE: &str = "kubeedge";
 /// The name of the service account and its roles.
 const NAME: &str = "cloudsim";
 /// The controllers of a cluster, without those that KubeEdge brings.
-const CONTROLLERS: &str = "*,-serviceaccountaccess,-csrapproving";
+const CONTROLLERS: &str =
+    "*,-serviceaccountaccess,-csrapproving,-taskmanager,-nodegroup,-edgeapplication";
 
 /// A cluster.
 pub struct Cluster {
@@ -60,7 +61,7 @@ impl Cluster {
         let cloud = Cloud::start(options).await.expect("the cluster starts");
         let client = cloud.client();
         let rules = RequiredRules::of_this_version().expect("rules");
-        let everywhere = [rules.cluster.clone(), rules.crds.clone()].concat();
+        let everywhere = rules.everywhere(true, true);
         grant(&client, everywhere, &rules).await;
         let link = TcpRelay::to(cloud.addresses().api.expect("an API")).await;
         let kubeconfig = kubeconfig(&cloud, link.address(), &token(&client).await);
@@ -69,7 +70,7 @@ impl Cluster {
             kubeconfig,
             link,
             calls: Calls::default(),
-            allowed: rules.rights(true),
+            allowed: rules.rights(true, true),
         }
     }
 

@@ -48,6 +48,11 @@ pub struct ClusterArgs {
         requires = "cluster", help_heading = headings::CLUSTER)]
     pub install_crds: bool,
 
+    /// Run the controllers of NodeGroups and EdgeApplications, unless KubeEdge's ControllerManager runs in the cluster
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, hide_possible_values = true,
+        requires = "cluster", help_heading = headings::CLUSTER)]
+    pub node_groups: bool,
+
     /// HTTP port for /healthz, /readyz and /metrics [default: none]
     #[arg(long, value_name = "PORT", value_parser = values::port, requires = "cluster", help_heading = headings::CLUSTER)]
     pub health_port: Option<u16>,
@@ -85,7 +90,17 @@ mod tests {
             let words = ["cloudsim", "up", "--kube-context", "kind-kind"];
             Cli::try_parse_from(words.iter().chain(more)).map_err(|error| error.to_string())
         };
-        assert!(backed(&["--health-port", "8080", "--install-crds", "false"]).is_ok());
+        assert!(
+            backed(&[
+                "--health-port",
+                "8080",
+                "--install-crds",
+                "false",
+                "--node-groups",
+                "false"
+            ])
+            .is_ok()
+        );
         for option in [
             &["--api-port", "6443"][..],
             &["--kubeconfig", "k"],

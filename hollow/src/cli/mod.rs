@@ -339,6 +339,9 @@ pub enum Command {
         /// Include the permission to install KubeEdge CRDs
         #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, hide_possible_values = true)]
         install_crds: bool,
+        /// Include the permissions for NodeGroups and EdgeApplications
+        #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, hide_possible_values = true)]
+        node_groups: bool,
     },
     /// Print a completion script for a shell
     #[command(alias = "completions")]

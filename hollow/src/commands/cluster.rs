@@ -31,6 +31,7 @@ pub(super) async fn options(args: &ClusterArgs, address: IpAddr) -> anyhow::Resu
     Ok(ClusterOptions {
         installation: args.installation.clone(),
         install_crds: args.install_crds,
+        node_groups: args.node_groups,
         health_port: args.health_port,
         metrics_api_port: args.metrics_api_port,
         peer,

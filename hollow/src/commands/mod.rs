@@ -207,7 +207,10 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Hollow(options) => hollow::run(options).await,
         Command::Selftest(options) => return selftest::run(options).await,
         Command::Conformance(options) => return conformance::run(options).await,
-        Command::Roles { install_crds } => roles::run(install_crds),
+        Command::Roles {
+            install_crds,
+            node_groups,
+        } => roles::run(install_crds, node_groups),
         Command::Completion { .. } | Command::Version => Ok(()),
     };
     done.map(|()| ExitCode::SUCCESS)

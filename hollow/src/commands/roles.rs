@@ -15,21 +15,19 @@ use super::print_line;
 /// The name of all these objects.
 const NAME: &str = "cloudsim";
 
-/// Prints the manifests; `makes_crds` says that the cloud creates KubeEdge's CRDs itself.
-pub(super) fn run(makes_crds: bool) -> anyhow::Result<()> {
-    for document in documents(makes_crds)? {
+/// Prints the manifests; `makes_crds` says that the cloud creates KubeEdge's CRDs itself, `node_groups` that it has the controllers of
+/// NodeGroups and EdgeApplications.
+pub(super) fn run(makes_crds: bool, node_groups: bool) -> anyhow::Result<()> {
+    for document in documents(makes_crds, node_groups)? {
         print_line("---");
         print_line(document.trim_end());
     }
     Ok(())
 }
 
-fn documents(makes_crds: bool) -> anyhow::Result<Vec<String>> {
+fn documents(makes_crds: bool, node_groups: bool) -> anyhow::Result<Vec<String>> {
     let rules = RequiredRules::of_this_version()?;
-    let mut everywhere = rules.cluster;
-    if makes_crds {
-        everywhere.extend(rules.crds);
-    }
+    let everywhere = rules.everywhere(makes_crds, node_groups);
     let subjects = Some(vec![Subject {
         kind: "ServiceAccount".to_owned(),
         name: NAME.to_owned(),
@@ -98,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_manifests_say_whose_rights_these_are() {
-        let text = documents(true).unwrap().join("\n---\n");
+        let text = documents(true, true).unwrap().join("\n---\n");
         for part in [
             "kind: ClusterRoleBinding",
             "kind: RoleBinding",
@@ -107,6 +105,9 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in:\n{text}");
         }
-        assert!(documents(false).unwrap().join("").len() < text.len());
+        for (makes_crds, node_groups) in [(false, true), (true, false)] {
+            let less = documents(makes_crds, node_groups).unwrap();
+            assert!(less.join("").len() < text.len());
+        }
     }
 }

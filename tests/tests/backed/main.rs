@@ -11,6 +11,7 @@
 mod addresses;
 mod bad_clusters;
 mod calls;
+mod controller_manager;
 mod forwarding;
 mod keys;
 mod leftovers;

@@ -198,6 +198,48 @@ async fn jobs(world: &World) {
     }
 }
 
+/// A node group, and an application in it that shrinks and is deleted.
+async fn node_groups(world: &World) {
+    const APPS: &str = "apps.kubeedge.io/v1alpha1";
+    let named = |kind: &str, name: &str, namespace: Option<&str>| {
+        json!({"apiVersion": APPS, "kind": kind,
+        "metadata": {"name": name, "namespace": namespace}})
+    };
+    let mut group = named("NodeGroup", "berlin", None);
+    group["spec"] = json!({"nodes": ["edge-1"]});
+    world.apply(&group).await;
+    world
+        .node("edge-1")
+        .until("it is in the group", |node| {
+            node["metadata"]["labels"]["apps.kubeedge.io/belonging-to"] == "berlin"
+        })
+        .await;
+    let plain = |api_version: &str, kind: &str, spec: Value| {
+        json!({"apiVersion": api_version, "kind": kind,
+        "metadata": {"name": "shop"}, "spec": spec})
+    };
+    let spec = json!({"replicas": 0, "selector": {"matchLabels": {"app": "shop"}}, "template": {
+        "metadata": {"labels": {"app": "shop"}}, "spec": {"containers": [{"name": "main", "image": "a:1"}]}}});
+    let manifests = [
+        plain("apps/v1", "Deployment", spec),
+        plain("v1", "Service", json!({"ports": [{"port": 80}]})),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shop"}}),
+    ];
+    let mut application = named("EdgeApplication", "shop", Some("default"));
+    for manifests in [&manifests[..], &[]] {
+        application["spec"] = json!({"workloadTemplate": {"manifests": manifests},
+            "workloadScope": {"targetNodeGroups": [{"name": "berlin"}]}});
+        world.apply(&application).await;
+        world
+            .object(APPS, "EdgeApplication", "shop")
+            .until("its objects are as many", |application| {
+                let status = &application["status"]["workloadStatus"];
+                status.as_array().map_or(0, Vec::len) == manifests.len()
+            })
+            .await;
+    }
+}
+
 /// What nodes ask for as a session only.
 async fn raw(world: &World) {
     let caller = Caller::node(world, "edge-2").await;
@@ -308,6 +350,7 @@ async fn each_rule_is_for_a_call_that_is_made() {
     pods(&world).await;
     devices(&world).await;
     jobs(&world).await;
+    node_groups(&world).await;
     raw(&world).await;
     let request = TokenRequest {
         uses: Some(1),
@@ -377,14 +420,24 @@ async fn each_rule_is_for_a_call_that_is_made() {
         })
     };
     // definitions are in this cluster from the beginning
-    let rights = RequiredRules::of_this_version().unwrap().rights(false);
+    let rights = RequiredRules::of_this_version()
+        .unwrap()
+        .rights(false, true);
     // what is done by whoever is first, for the cluster of this test is a cloudsim itself: statuses of rules, and DeviceStatuses of others
     let is_for_either = |right: &Right| {
         let of_rules = (right.group == "rules.kubeedge.io"
             && ["get", "patch"].contains(&&*right.verb))
             || (right.resource == "devicestatuses" && ["create", "delete"].contains(&&*right.verb));
+        // only an API server with OwnerReferencesPermissionEnforcement asks for it
+        let is_owner = right.resource == "edgeapplications/finalizers";
+        // an object that does not exist is created by a patch, for which the API server asks for both
+        let is_applied =
+            ["deployments", "services"].contains(&&*right.resource) && right.verb == "create";
         // a node that hears of its end before its session ends has its record deleted
-        of_rules || (right.resource == "clusterobjectsyncs" && right.verb == "delete")
+        of_rules
+            || is_owner
+            || is_applied
+            || (right.resource == "clusterobjectsyncs" && right.verb == "delete")
     };
     let useless: BTreeSet<_> = rights
         .iter()

@@ -63,6 +63,8 @@ pub struct ClusterOptions {
     pub replica: String,
     /// Whether missing definitions of KubeEdge's kinds are created.
     pub install_crds: bool,
+    /// Whether NodeGroups and EdgeApplications have their controllers here, unless KubeEdge's ControllerManager runs in the cluster.
+    pub node_groups: bool,
     /// The port for health and metrics, 0 for any free one; `None` if they are not served.
     pub health_port: Option<u16>,
     /// The port of `metrics.k8s.io` for the cluster's API server, 0 for any free one; `None` if it is not served.
@@ -81,6 +83,7 @@ impl ClusterOptions {
             installation: "cloudsim".to_owned(),
             replica: replica.to_owned(),
             install_crds: true,
+            node_groups: true,
             health_port: None,
             metrics_api_port: None,
             peer: None,
@@ -186,7 +189,7 @@ impl Backed {
             Ok(Err(source)) => return Err(ClusterError::NoAnswer { server, source }),
             Err(_) => return Err(ClusterError::Silent { server }),
         }
-        rights::check(&client, options.install_crds).await?;
+        rights::check(&client, options).await?;
         let mut election = Election::new(&client, &options.replica, &options.installation);
         if let Some(OtherInstallation {
             installation,
@@ -322,11 +325,11 @@ impl Backed {
     ) {
         let leading = self.election.leading();
         let (client, events) = (self.client.clone(), events.clone());
-        let all = tasks.clone();
+        let (all, node_groups) = (tasks.clone(), self.options.node_groups);
         let controllers = leading.clone().run(tasks.child_token(), move |term| {
             let shared =
                 Shared::new(client.clone(), events.clone()).counted_in(metrics.queues.clone());
-            manager::run_kubeedges(shared, all.clone(), term)
+            manager::run_kubeedges(shared, node_groups, all.clone(), term)
         });
         tasks.spawn("controllers of the leader", controllers);
         let ends = revoked_sessions::run(

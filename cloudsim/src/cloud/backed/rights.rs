@@ -13,6 +13,8 @@ use k8s_openapi::api::{
 use kube::{Api, Client, api::PostParams};
 use serde::Deserialize;
 
+use super::ClusterOptions;
+
 /// Concurrent SelfSubjectAccessReviews.
 const CONCURRENT_REVIEWS: usize = 8;
 /// The rules, as YAML for roles and users.
@@ -27,6 +29,9 @@ pub struct RequiredRules {
     pub namespaces: BTreeMap<String, Vec<PolicyRule>>,
     /// As `cluster`, if definitions are created.
     pub crds: Vec<PolicyRule>,
+    /// As `cluster`, for the controllers of NodeGroups and EdgeApplications.
+    #[serde(rename = "nodeGroups")]
+    pub node_groups: Vec<PolicyRule>,
 }
 
 /// One right: a verb on a resource.
@@ -101,13 +106,22 @@ impl RequiredRules {
         serde_saphyr::from_str(RULES)
     }
 
+    /// Returns the rules for all namespaces and for cluster-scoped objects.
+    pub fn everywhere(&self, makes_crds: bool, node_groups: bool) -> Vec<PolicyRule> {
+        let mut all = self.cluster.clone();
+        for (rules, _) in [(&self.crds, makes_crds), (&self.node_groups, node_groups)]
+            .into_iter()
+            .filter(|(_, is_needed)| *is_needed)
+        {
+            all.extend(rules.iter().cloned());
+        }
+        all
+    }
+
     /// Returns every single right.
-    pub fn rights(&self, makes_crds: bool) -> BTreeSet<Right> {
-        let everywhere = self
-            .cluster
-            .iter()
-            .chain(self.crds.iter().filter(|_| makes_crds));
-        let mut all: BTreeSet<Right> = everywhere.flat_map(|rule| of("", rule)).collect();
+    pub fn rights(&self, makes_crds: bool, node_groups: bool) -> BTreeSet<Right> {
+        let everywhere = self.everywhere(makes_crds, node_groups);
+        let mut all: BTreeSet<Right> = everywhere.iter().flat_map(|rule| of("", rule)).collect();
         for (namespace, rules) in &self.namespaces {
             all.extend(rules.iter().flat_map(|rule| of(namespace, rule)));
         }
@@ -139,8 +153,9 @@ fn of(namespace: &str, rule: &PolicyRule) -> Vec<Right> {
 }
 
 /// Checks each right with the API.
-pub(super) async fn check(client: &Client, makes_crds: bool) -> Result<(), RightsError> {
-    let rights = RequiredRules::of_this_version()?.rights(makes_crds);
+pub(super) async fn check(client: &Client, options: &ClusterOptions) -> Result<(), RightsError> {
+    let (makes_crds, node_groups) = (options.install_crds, options.node_groups);
+    let rights = RequiredRules::of_this_version()?.rights(makes_crds, node_groups);
     let ask = |right: Right| async move {
         let allowed = is_allowed(client, &right).await?;
         Ok::<_, kube::Error>((!allowed).then_some(right))
@@ -192,8 +207,11 @@ mod tests {
     #[test]
     fn a_missing_right_is_told_with_the_rule_to_add() {
         let rules = RequiredRules::of_this_version().unwrap();
-        let rights = rules.rights(false);
-        assert!(rights.is_subset(&rules.rights(true)) && rights.len() < rules.rights(true).len());
+        let rights = rules.rights(false, false);
+        assert!(
+            rights.is_subset(&rules.rights(true, true))
+                && rights.len() < rules.rights(true, true).len()
+        );
         let status = rights
             .iter()
             .find(|right| right.resource == "pods/status")

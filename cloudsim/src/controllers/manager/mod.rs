@@ -10,6 +10,7 @@ use super::{
 };
 use crate::tasks::Tasks;
 
+mod controller_manager;
 mod switches;
 
 pub(crate) use switches::ControllerName;
@@ -84,13 +85,22 @@ pub(crate) fn spawn(
     reflectors
 }
 
-/// Runs only the controllers that KubeEdge adds to a cluster with its own controller manager, until `stop`.
-pub(crate) async fn run_kubeedges(shared: Shared, tasks: Tasks, stop: CancellationToken) {
+/// Runs only the controllers that KubeEdge adds to a cluster with its own controller manager, until `stop`; those of node groups if
+/// `node_groups`.
+pub(crate) async fn run_kubeedges(
+    shared: Shared,
+    node_groups: bool,
+    tasks: Tasks,
+    stop: CancellationToken,
+) {
     let tasks = tasks.nested();
     let reflectors = Reflectors::new(shared, &tasks, &stop);
     reflectors.start(ControllerName::ServiceAccountAccess.as_str(), policy::run);
-    reflectors.start(ControllerName::TaskManager.as_str(), node_jobs::run);
     reflectors.start("missing nodes of devices", missing_nodes::run);
+    let (of_manager, among) = (reflectors.clone(), tasks.clone());
+    reflectors.start("controller manager of KubeEdge", move |pods, stop| {
+        controller_manager::run(pods, of_manager, node_groups, among, stop)
+    });
     stop.cancelled().await;
     tasks.close();
     // a panic is one of the cloud's tasks, too

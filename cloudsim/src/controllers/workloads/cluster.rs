@@ -54,6 +54,8 @@ pub(crate) struct Reflectors {
     pub(crate) shared: Shared,
     tasks: Tasks,
     stop: CancellationToken,
+    /// What controllers that are started run among, and until when.
+    controllers: (Tasks, CancellationToken),
     /// The [`Reflector`] of each kind.
     kinds: Arc<Mutex<http::Extensions>>,
 }
@@ -65,7 +67,16 @@ impl Reflectors {
             shared,
             tasks: tasks.clone(),
             stop: stop.clone(),
+            controllers: (tasks.clone(), stop.clone()),
             kinds: Arc::default(),
+        }
+    }
+
+    /// Returns the same reflectors for controllers that run among `tasks` until `stop`.
+    pub(crate) fn for_controllers(&self, tasks: &Tasks, stop: &CancellationToken) -> Self {
+        Self {
+            controllers: (tasks.clone(), stop.clone()),
+            ..self.clone()
         }
     }
 
@@ -95,8 +106,9 @@ impl Reflectors {
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (reflectors, stop) = (self.clone(), self.stop.child_token());
-        self.tasks.spawn(name, async move {
+        let (tasks, stop) = &self.controllers;
+        let (reflectors, stop) = (self.clone(), stop.child_token());
+        tasks.spawn(name, async move {
             if let Some(cluster) = stop.run_until_cancelled(C::wait_listed(&reflectors)).await {
                 controller(cluster, stop.clone()).await;
             }
