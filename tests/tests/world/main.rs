@@ -41,6 +41,7 @@ mod metaserver_refused;
 mod metrics;
 mod mqtt;
 mod names;
+mod node_jobs;
 mod nodes;
 mod offline;
 mod oversized;
