@@ -218,7 +218,7 @@ mod tests {
         (!group.is_empty()).then_some(label).into_iter().collect()
     }
 
-    fn ranged() -> BTreeMap<String, String> {
+    fn annotations() -> BTreeMap<String, String> {
         [(TOPOLOGY.to_owned(), RANGE_NODE_GROUP.to_owned())].into()
     }
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     /// The nodes of the endpoints that a node receives, and the revision.
-    fn received(topology: &Topology, node: &str, name: &str) -> (Vec<String>, String) {
+    fn endpoints_of(topology: &Topology, node: &str, name: &str) -> (Vec<String>, String) {
         let [slices, endpoints] =
             objects(name, &["a1", "a2", "b1", "n1", "n2"]).map(|(kind, mut object)| {
                 topology.apply(node, kind, &mut object);
@@ -275,7 +275,7 @@ mod tests {
         ] {
             topology.apply_node(node, &labels(group), revision);
         }
-        topology.apply_service(service("web"), &ranged(), 4);
+        topology.apply_service(service("web"), &annotations(), 4);
         topology.apply_service(service("all"), &BTreeMap::new(), 4);
         let rows = [
             ("a1", "web", "a1 a2 -", "5"),
@@ -289,7 +289,7 @@ mod tests {
         for (node, name, nodes, revision) in rows {
             let nodes: Vec<String> = nodes.split(' ').map(str::to_owned).collect();
             assert_eq!(
-                received(&topology, node, name),
+                endpoints_of(&topology, node, name),
                 (nodes, revision.to_owned()),
                 "{node} {name}"
             );
@@ -308,11 +308,11 @@ mod tests {
         assert!(is_changed(&mut changes));
         let nodes = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
         assert_eq!(
-            received(&topology, "a1", "web"),
+            endpoints_of(&topology, "a1", "web"),
             (nodes("a1 -"), "10".into())
         );
         assert_eq!(
-            received(&topology, "a2", "web"),
+            endpoints_of(&topology, "a2", "web"),
             (nodes("a2 b1 -"), "10".into())
         );
         // the Service loses its annotation, and is deleted
@@ -323,19 +323,19 @@ mod tests {
             Some("kubernetes.io/service-name in (web)")
         );
         assert_eq!(
-            received(&topology, "a1", "web"),
+            endpoints_of(&topology, "a1", "web"),
             (nodes("a1 a2 b1 n1 n2 -"), "12".into())
         );
         topology.remove_service(&service("web"));
         assert_eq!(topology.slice_selector(), None);
-        assert_eq!(received(&topology, "a1", "web").1, "5");
+        assert_eq!(endpoints_of(&topology, "a1", "web").1, "5");
     }
 
     #[test]
     fn subsets_without_addresses_are_removed() {
         let topology = Topology::default();
         topology.apply_node("far", &labels("z"), 1);
-        topology.apply_service(service("web"), &ranged(), 1);
+        topology.apply_service(service("web"), &annotations(), 1);
         let [_, (kind, mut endpoints)] = objects("web", &[]);
         topology.apply("n1", kind, &mut endpoints);
         assert_eq!(endpoints["subsets"].as_array().unwrap().len(), 1);

@@ -37,7 +37,7 @@ pub(super) async fn run(
         if let Some(pod) = &other {
             warn!(
                 pod,
-                "KubeEdge's ControllerManager runs in this cluster; node jobs, node groups and edge applications are left to it"
+                "controllers of node jobs, node groups and edge applications stopped: KubeEdge's ControllerManager runs in this cluster"
             );
         } else {
             start(
@@ -68,7 +68,7 @@ pub(super) async fn run(
         if let Some(pod) = before {
             info!(
                 pod,
-                "KubeEdge's ControllerManager has ended; its controllers run here"
+                "controllers of node jobs, node groups and edge applications started: KubeEdge's ControllerManager has ended"
             );
         }
     }

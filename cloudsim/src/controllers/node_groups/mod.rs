@@ -1,8 +1,8 @@
 //! NodeGroups: labels the nodes of each group, and reports them in the group's status.
 //!
 //! A node is in at most one group: the first that labels it. A node that leaves a group loses its labels, then the pods that were bound to
-//! it by the group's label: those that are bound to a node without it, whenever that is found. Source: KubeEdge's ControllerManager. Differences: a group that cannot be listed evicts nobody, and only a zone
-//! that the group has set is removed.
+//! it by the group's label: those that are bound to a node without it, whenever that is found. Source: KubeEdge's ControllerManager.
+//! Differences: a group that cannot be listed evicts nobody, and only a zone that the group has set is removed.
 
 mod members;
 #[cfg(test)]
