@@ -37,7 +37,7 @@ pub(super) async fn run(
         if let Some(pod) = &other {
             warn!(
                 pod,
-                "controllers of node jobs, node groups and edge applications stopped: KubeEdge's ControllerManager runs in this cluster"
+                "KubeEdge's ControllerManager detected; own controllers of node jobs, node groups and edge applications disabled"
             );
         } else {
             start(
