@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("containerd_events", "containerd.services.events.v1"),
         ("device_plugin", "v1beta1"),
         ("pod_resources", "v1"),
+        ("containerd_snapshots", "containerd.services.snapshots.v1"),
     ] {
         let files = protox::compile([format!("{name}.proto")], [root.join("proto")])?;
         builder().out_dir(&output).compile_fds(files)?;

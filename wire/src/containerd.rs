@@ -1,4 +1,5 @@
-//! containerd's task service: messages, client and server of the few calls in [`proto/containerd.proto`], and its [`events`] service.
+//! containerd's task service: messages, client and server of the few calls in [`proto/containerd.proto`], and its services [`events`] and
+//! [`snapshots`].
 //!
 //! The services are reached over the same socket as CRI, with the header [`NAMESPACE`]. CRI's containers are in the namespace [`CRI`].
 //!
@@ -32,6 +33,21 @@ mod generated;
 )]
 #[path = "generated/containerd_events.rs"]
 mod generated_events;
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    rust_2018_idioms,
+    clippy::all,
+    clippy::too_many_lines,
+    clippy::large_futures
+)]
+#[path = "generated/containerd_snapshots.rs"]
+mod generated_snapshots;
+
+/// The file systems of images: messages, client and server from `proto/containerd_snapshots.proto`.
+pub mod snapshots {
+    pub use super::generated_snapshots::*;
+}
 
 /// Task events as containerd publishes them: messages, client and server from `proto/containerd_events.proto`.
 pub mod events {

@@ -14,6 +14,7 @@ fn generated_code_is_that_of_the_proto_files() {
         "containerd_events",
         "device_plugin",
         "pod_resources",
+        "containerd_snapshots",
     ] {
         let code = fs::read_to_string(root.join(format!("src/generated/{name}.rs"))).unwrap();
         let digest = proto_digest::of(root, name).unwrap();
