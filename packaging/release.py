@@ -135,7 +135,9 @@ def main():
                 "--pages", arguments.pages, "--licences", output / f"{program}-{version}-licences.html", "--output", output)
         files = [word for processor in processors for word in ("--program", built[processor][program])]
         rights = ["--root"] if program == "edge-agent" else []
-        run(sys.executable, "image/archive.py", *files, *rights, "--name", program, "--tag", f"docker.io/outrigger/{program}:{version}",
+        # as node jobs name versions
+        tag = f"v{version}" if program == "edge-agent" else version
+        run(sys.executable, "image/archive.py", *files, *rights, "--name", program, "--tag", f"docker.io/outrigger/{program}:{tag}",
             "--version", version, "--output", output / f"{program}-{version}-image.tar")
     write_chart(output, version)
     shutil.copy(ROOT / "packaging/install.sh", output)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-pub(crate) use componentbase::replace_file as replace;
+pub(crate) use componentbase::{rename_file as rename, replace_file as replace};
 
 /// Returns the outermost directory of this path that does not exist; `None` if the directory exists.
 pub(crate) fn missing_directory(path: &Path) -> Option<PathBuf> {

@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     io,
     os::unix::process::CommandExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -32,7 +32,10 @@ use crate::{
     reset,
     signals::{DrainError, Signals},
     status,
-    taskmanager::{Configuration, count_start, give_up_after},
+    taskmanager::{
+        AfterTrial, Configuration, Trial, count_start, follow_watcher, give_up_after, note_failure,
+        own_program,
+    },
     terminal::Terminal,
 };
 
@@ -49,10 +52,7 @@ const STATUS_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the agent until a signal ends it.
 pub fn run(cli: &Cli) -> ExitCode {
-    let failed = |error: &anyhow::Error| {
-        log::fatal("edge-agent", cli.log_format, error);
-        ExitCode::FAILURE
-    };
+    let failed = |error: &anyhow::Error| fail(cli, error);
     if cli.is_contradictory() {
         return failed(&anyhow::anyhow!(
             "--minconfig and --defaultconfig cannot be used with a subcommand"
@@ -102,6 +102,10 @@ pub fn run(cli: &Cli) -> ExitCode {
                 Err(error) => return failed(&error),
             }
         }
+        Some(Command::Confirm(paths)) => {
+            return status::confirm(&paths.or(&cli.config), out)
+                .unwrap_or_else(|error| failed(&error));
+        }
         Some(Command::Status(command)) => {
             let command = Status {
                 paths: command.paths.or(&cli.config),
@@ -111,6 +115,18 @@ pub fn run(cli: &Cli) -> ExitCode {
         }
         Some(Command::Completion { .. } | Command::Version) | None => {}
     }
+    run_agent(cli, &config)
+}
+
+/// Logs why the program ends.
+fn fail(cli: &Cli, error: &anyhow::Error) -> ExitCode {
+    log::fatal("edge-agent", cli.log_format, error);
+    ExitCode::FAILURE
+}
+
+/// Runs the agent, or a trial of a new version of it.
+fn run_agent(cli: &Cli, config: &Path) -> ExitCode {
+    let failed = |error: &anyhow::Error| fail(cli, error);
     let throttle = match log::init(&cli.log_filter(), cli.log_format) {
         Ok(throttle) => throttle,
         Err(error) => {
@@ -119,16 +135,30 @@ pub fn run(cli: &Cli) -> ExitCode {
             return failed(&error);
         }
     };
-    // held until the process ends, or is replaced: a thread that is blocked may go on until then
-    let mut lock = None;
-    let again = || {
-        let error = anyhow::Error::new(restart(&arguments(cli, &config)));
+    let run_program = |program: io::Result<PathBuf>| {
+        let ran = program.map(|program| execute(&program, &arguments(cli, config)));
+        let error = anyhow::Error::new(ran.unwrap_or_else(|error| error));
         failed(&error.context("the agent cannot be restarted"))
     };
-    match start(&config, throttle, &mut lock, recording(cli)) {
+    let again = || run_program(own_program());
+    if let Some(trial) = Trial::pending(config) {
+        return match run_trial(trial, &arguments(cli, config)) {
+            Ok(AfterTrial::Stopped) => ExitCode::SUCCESS,
+            Ok(AfterTrial::Run(program)) => run_program(Ok(program)),
+            Err(error) => failed(&error.into()),
+        };
+    }
+    // before anything else: a new version whose watcher has ended must change nothing
+    if let Err(error) = follow_watcher() {
+        let error = anyhow::Error::new(error);
+        return failed(&error.context("cannot follow the agent that tries this version"));
+    }
+    // held until the process ends, or is replaced: a thread that is blocked may go on until then
+    let mut lock = None;
+    match start(config, throttle, &mut lock, recording(cli)) {
         Ok(Ended::Stopped) => ExitCode::SUCCESS,
         Ok(Ended::ToRestart) => again(),
-        Err(error) if give_up_after(&config, &format!("{error:#}")) => again(),
+        Err(error) if give_up_after(config, &format!("{error:#}")) => again(),
         Err(error) if is_hang(&error) => {
             error!(
                 error = &*error as &dyn std::error::Error,
@@ -136,8 +166,19 @@ pub fn run(cli: &Cli) -> ExitCode {
             );
             again()
         }
-        Err(error) => failed(&error),
+        Err(error) => {
+            note_failure(config, &format!("{error:#}"));
+            failed(&error)
+        }
     }
+}
+
+/// Tries a new version of the agent.
+fn run_trial(trial: Trial, arguments: &[OsString]) -> io::Result<AfterTrial> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(trial.run(arguments))
 }
 
 /// How the agent has ended.
@@ -156,13 +197,10 @@ fn is_hang(error: &anyhow::Error) -> bool {
         .is_some_and(app::Error::is_hang)
 }
 
-/// Replaces this process by a new run of the same program, so that pods are never without an agent, also where no service manager
-/// would start it again. The kernel ends all threads first, and then releases the lock of the database. Returns only if it fails.
-fn restart(arguments: &[OsString]) -> io::Error {
-    match std::env::current_exe() {
-        Ok(program) => std::process::Command::new(program).args(arguments).exec(),
-        Err(error) => error,
-    }
+/// Replaces this process by a run of a version of the agent, so that pods are never without one, also where no service manager would start
+/// it again. The kernel ends all threads first, and then releases the lock of the database. Returns only if it fails.
+fn execute(program: &Path, arguments: &[OsString]) -> io::Error {
+    std::process::Command::new(program).args(arguments).exec()
 }
 
 /// Returns the arguments with which the agent runs on this configuration, whatever command it was started by.

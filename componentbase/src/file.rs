@@ -15,12 +15,22 @@ pub fn replace_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
     let temporary = path.with_extension("new");
-    let replaced = write(&temporary, bytes, mode).and_then(|()| fs::rename(&temporary, path));
+    let replaced = write(&temporary, bytes, mode).and_then(|()| rename_file(&temporary, path));
     if replaced.is_err() {
         // as on a full disk: the first error counts
         let _ = fs::remove_file(&temporary);
     }
     replaced
+}
+
+/// Renames a file, which must be on disk; the new name is on disk as well when this returns.
+///
+/// # Errors
+/// The file cannot be renamed, or the directory cannot be flushed.
+pub fn rename_file(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    let directory = to.parent().filter(|path| !path.as_os_str().is_empty());
+    fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Writes a file to disk.

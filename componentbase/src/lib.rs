@@ -33,7 +33,7 @@ pub mod yaml;
 pub use self::{
     backoff::Backoff,
     clock::{now, unix_millis},
-    file::replace_file,
+    file::{rename_file, replace_file},
     heartbeat::{HealthMonitor, Heartbeat, Idle, PartHealth, PartMonitor},
     link::{Link, Reconnections},
     metric::{Collector, Metric, MetricKind, Queue},

@@ -336,7 +336,7 @@ impl App {
         let services = to_all(ends.service_messages);
         let of_jobs = (to_all(ends.job_messages), parts.configuration);
         let machine = (parts.runtime.clone(), parts.signals.clone());
-        node_jobs::start(config, of_jobs, machine, &mut supervisor, &shutdown)?;
+        let jobs = node_jobs::start(config, of_jobs, machine, &mut supervisor, &shutdown)?;
         let deps = devices::Deps {
             store: store.clone(),
             objects: meta.devices(),
@@ -367,6 +367,7 @@ impl App {
         };
         let diagnostics = metrics::diagnostics(sources, Storage::new(store));
         let mut modules = status::Modules::new(&traffic, devices.as_ref(), dmi, &diagnostics);
+        modules.jobs.clone_from(&jobs);
         let dns = mesh
             .as_ref()
             .and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));

@@ -7,22 +7,22 @@ use edged::{ImagePuller, Signals, machine_signals};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
-use super::{Error, connect, services::Deps};
+use super::{Error, connect, database, services::Deps};
 use crate::{
     config::Config,
-    taskmanager::{self, ClientOfSecrets, Configuration, Task},
+    taskmanager::{self, ClientOfSecrets, Configuration, ImageFiles, NodeJobs, Task, Upgrade},
 };
 
-/// Starts TaskManager, if enabled.
+/// Starts TaskManager, if enabled; returns the handle of its jobs.
 pub(super) fn start(
     config: &Config,
     (deps, configuration): (Deps, Option<Configuration>),
     (runtime, signals): (Channel, Option<Arc<dyn Signals>>),
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
-) -> Result<(), Error> {
+) -> Result<Option<NodeJobs>, Error> {
     let Some(settings) = &config.task_manager else {
-        return Ok(());
+        return Ok(None);
     };
     let Deps {
         store,
@@ -34,6 +34,10 @@ pub(super) fn start(
     let images = (pods.image_endpoint != pods.runtime_endpoint)
         .then(|| connect(&pods.image_endpoint))
         .transpose()?;
+    let upgrade = configuration.as_ref().map(|file| {
+        let files = ImageFiles::new(runtime.clone(), images.clone());
+        Upgrade::new(file, database(config), files)
+    });
     let machine = signals.is_none().then(|| pods.root_dir.clone());
     let signals =
         signals.unwrap_or_else(|| machine_signals(runtime.clone(), pods.root_dir.clone()));
@@ -47,10 +51,12 @@ pub(super) fn start(
             signals,
             machine,
             configuration,
+            upgrade,
             may_disconnect: settings.allow_connection_updates,
         },
         messages,
     );
+    let jobs = task.jobs();
     supervisor.supervise_optional("taskmanager", task, shutdown);
-    Ok(())
+    Ok(Some(jobs))
 }

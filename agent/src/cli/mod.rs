@@ -84,7 +84,7 @@ Environment:
   EDGE_AGENT_TOKEN       Value of --token of `edge-agent join`
   NO_COLOR               Print no colours
 
-Not supported: the TCP relay of EdgeMesh, NodeUpgradeJobs, CSI volumes.";
+Not supported: the TCP relay of EdgeMesh, CSI volumes.";
 
 const JOIN_NOTES: &str = "\
 Checks the machine and the cloud, writes edgecore.yaml, requests a certificate and starts the agent. \
@@ -104,6 +104,9 @@ const CHECK_NOTES: &str = "\
 Checks the machine before `edge-agent join`, and the node afterwards. Changes nothing, pulls no image, and contacts \
 only the configured cloud and MQTT broker. Works offline.
 Exit code: 0 without errors, 1 with errors.";
+
+const CONFIRM_NOTES: &str = "\
+A NodeUpgradeJob with requireConfirmation: true waits on the node after its check. This command lets it continue, and prints its name.";
 
 const EXPORT_NOTES: &str = "\
 EdgeCore then continues with the node's current pods. The command lists the objects that EdgeCore cannot store.
@@ -203,6 +206,9 @@ pub enum Command {
         /// Shell
         shell: Shell,
     },
+    /// Confirm the upgrade of this node that waits for it
+    #[command(after_help = CONFIRM_NOTES)]
+    Confirm(InstallPaths),
     /// Inspect, check or export the node's database
     #[command(subcommand, alias = "database")]
     Db(Db),

@@ -39,9 +39,10 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_HEAD_BYTES: usize = 8 * 1024;
 /// The wait after a connection could not be accepted.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// The path of the state, and that of the metrics.
+/// The paths of the state, of the metrics, and of the confirmation of an upgrade.
 pub(super) const STATUS_PATH: &str = "/status";
 pub(super) const METRICS_PATH: &str = "/metrics";
+pub(super) const CONFIRM_PATH: &str = "/confirm-upgrade";
 
 /// Why the socket is not served.
 #[derive(Debug, thiserror::Error)]
@@ -164,18 +165,25 @@ async fn serve_connection(stream: UnixStream, source: StatusSource) {
 }
 
 async fn answer(request: &Request<Incoming>, source: &StatusSource) -> Response<Full<Bytes>> {
-    if request.method() != Method::GET {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n");
-    }
-    match request.uri().path() {
-        STATUS_PATH => match serde_json::to_vec(&source.read().await) {
+    let (method, path) = (request.method(), request.uri().path());
+    match (method, path) {
+        (&Method::GET, STATUS_PATH) => match serde_json::to_vec(&source.read().await) {
             Ok(body) => response(StatusCode::OK, "application/json", body),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
         },
-        METRICS_PATH => match source.metrics().await {
+        (&Method::GET, METRICS_PATH) => match source.metrics().await {
             Ok(body) => response(StatusCode::OK, "text/plain; version=0.0.4", body),
             Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{why}\n")),
         },
+        (&Method::POST, CONFIRM_PATH) => match source.confirm_upgrade().await {
+            Ok(job) => text(StatusCode::OK, &job),
+            Err(why) => text(StatusCode::BAD_REQUEST, &format!("{why}\n")),
+        },
+        (_, STATUS_PATH | METRICS_PATH | CONFIRM_PATH) => {
+            let why =
+                "the status and the metrics are read with GET, an upgrade is confirmed with POST\n";
+            text(StatusCode::METHOD_NOT_ALLOWED, why)
+        }
         _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
     }
 }

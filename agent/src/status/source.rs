@@ -24,6 +24,7 @@ use crate::{
     devicetwin::{DeviceTwin, dmi::Dmi},
     edgehub::{Direction, Traffic},
     log::recent,
+    taskmanager::{NO_JOBS, NONE_WAITS, NodeJobs},
 };
 
 /// How long a page of EdgeD may take: the container runtime may not answer.
@@ -54,6 +55,7 @@ struct Sources {
     devices: Option<DeviceTwin>,
     dmi: Option<Dmi>,
     kubelet: Option<LocalKubelet>,
+    jobs: Option<NodeJobs>,
     diagnostics: edged::Diagnostics,
 }
 
@@ -73,12 +75,14 @@ pub(crate) struct Modules {
     pub(crate) dmi: Option<Dmi>,
     /// EdgeD, if it is enabled.
     pub(crate) kubelet: Option<LocalKubelet>,
+    /// TaskManager, if it is enabled.
+    pub(crate) jobs: Option<NodeJobs>,
     /// The metrics of all modules but EdgeD.
     pub(crate) diagnostics: edged::Diagnostics,
 }
 
 impl Modules {
-    /// Names the modules; EdgeD is added if it is enabled.
+    /// Names the modules; EdgeD and TaskManager are added if they are enabled.
     pub(crate) fn new(
         traffic: &Traffic,
         devices: Option<&DeviceTwin>,
@@ -90,6 +94,7 @@ impl Modules {
             devices: devices.cloned(),
             dmi,
             kubelet: None,
+            jobs: None,
             diagnostics: diagnostics.clone(),
         }
     }
@@ -120,6 +125,7 @@ impl StatusSource {
             devices: modules.devices,
             dmi: modules.dmi,
             kubelet: modules.kubelet,
+            jobs: modules.jobs,
             diagnostics: modules.diagnostics,
         }))
     }
@@ -151,6 +157,17 @@ impl StatusSource {
             errors: recent::lines(),
             unhealthy: sources.unhealthy().await,
             failed,
+        }
+    }
+
+    /// Lets the upgrade continue that waits for a confirmation; returns the name of its job.
+    ///
+    /// # Errors
+    /// No upgrade waits.
+    pub(crate) async fn confirm_upgrade(&self) -> Result<String, &'static str> {
+        match &self.0.jobs {
+            Some(jobs) => jobs.confirm_upgrade().await.ok_or(NONE_WAITS),
+            None => Err(NO_JOBS),
         }
     }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::journal::{self, beside};
 use crate::config::replace_like;
 
 /// The suffix of the backup.
@@ -20,8 +21,6 @@ const BACKUP: &str = "before-job";
 const JOURNAL: &str = "job";
 /// How often the agent starts with a new configuration without reaching the cloud.
 const MAX_STARTS: u32 = 3;
-/// The largest journal, bytes.
-const MAX_JOURNAL: u64 = 64 * 1024;
 
 /// The agent's configuration file, and how the agent starts again.
 #[derive(Clone, Debug)]
@@ -50,6 +49,11 @@ impl Configuration {
     /// Returns the path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns what makes the agent start again when it is cancelled.
+    pub(super) fn restart(&self) -> &CancellationToken {
+        &self.restart
     }
 
     /// Copies the file.
@@ -82,7 +86,7 @@ impl Configuration {
 
     /// Ends the change: the new configuration stays.
     pub(super) fn confirm(&self) {
-        remove(&beside(&self.path, JOURNAL));
+        journal::remove(&beside(&self.path, JOURNAL));
     }
 
     /// Restores the backup; `true` if that changed the file, so that the agent starts again.
@@ -152,30 +156,13 @@ fn restore(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Returns the journal of this configuration file.
 fn read(path: &Path) -> Option<Journal> {
-    let path = beside(path, JOURNAL);
-    let is_small =
-        fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= MAX_JOURNAL);
-    let text = is_small.then(|| fs::read(&path).ok()).flatten()?;
-    serde_json::from_slice(&text).ok()
+    journal::read(&beside(path, JOURNAL))
 }
 
 fn write(path: &Path, journal: &Journal) -> io::Result<()> {
-    let text = serde_json::to_vec(journal)?;
-    crate::file::replace(&beside(path, JOURNAL), &text, 0o600)
-}
-
-fn remove(path: &Path) {
-    if let Err(error) = fs::remove_file(path)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        warn!(file = %path.display(), %error, "failed to remove a file");
-    }
-}
-
-/// Returns the path of a file beside the configuration.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    PathBuf::from(format!("{}.{suffix}", path.display()))
+    journal::write(&beside(path, JOURNAL), journal)
 }
 
 fn failure(what: &str, path: &Path, error: &io::Error) -> String {

@@ -1,11 +1,15 @@
 //! The jobs of this node: which is next, which reports are still to be sent. Pure.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wire::node_job::{Action, ActionStatus, JobPath, Next};
 
 /// The most jobs that are known: those that wait, and the last ones that have ended.
 const MAX_JOBS: usize = 32;
+/// How long a node may take for an action if the job does not say it.
+const DEFAULT_TIMEOUT_SECONDS: u64 = 300;
 /// The action with which a cloud of ours ends a job that was deleted.
 const CANCEL: &str = "Cancel";
 
@@ -24,15 +28,18 @@ pub(super) struct Job {
     pub(super) reports: Vec<ActionStatus>,
     /// How many of the reports were sent.
     pub(super) sent: usize,
+    /// Whether somebody on this node must confirm the next action.
+    #[serde(default)]
+    pub(super) waits: bool,
 }
 
 /// What a message of the cloud changes.
 #[derive(Debug, PartialEq)]
 pub(super) enum Received {
-    /// The job is new, or has reports to send again: it is to be stored.
-    Changed(Job),
+    /// The job is new, or has reports to send again: it is to be stored. An older job may have made room for it.
+    Changed(Job, Option<Job>),
     /// The job was deleted in the cloud.
-    Removed(String),
+    Removed(Job),
     /// Nothing; why.
     Ignored(&'static str),
 }
@@ -64,13 +71,10 @@ impl Jobs {
             return Received::Ignored("it is for another node");
         }
         if action == CANCEL {
-            let before = self.0.len();
-            self.0.retain(|job| job.path != path);
-            return if self.0.len() < before {
-                Received::Removed(path.to_owned())
-            } else {
-                Received::Ignored("the job is unknown")
-            };
+            let place = self.0.iter().position(|job| job.path == path);
+            return place.map_or(Received::Ignored("the job is unknown"), |place| {
+                Received::Removed(self.0.remove(place))
+            });
         }
         if let Some(job) = self
             .0
@@ -78,7 +82,7 @@ impl Jobs {
             .find(|job| job.path == path && job.id == id)
         {
             job.sent = 0;
-            return Received::Changed(job.clone());
+            return Received::Changed(job.clone(), None);
         }
         self.0.retain(|job| job.path != path);
         let mut job = Job {
@@ -88,39 +92,45 @@ impl Jobs {
             next: Some(action.to_owned()),
             reports: Vec::new(),
             sent: 0,
+            waits: false,
         };
+        let mut forgotten = None;
         if Action::parse(action)
             .and_then(|action| parsed.kind.next(action, true))
             .is_none()
         {
             job.end(action, format!("{} has no such action", parsed.kind.kind()));
-        } else if self.0.len() >= MAX_JOBS && !self.forget_ended() {
-            job.end(
-                action,
-                format!("{MAX_JOBS} other jobs wait on this node; create the job again later"),
-            );
+        } else if self.0.len() >= MAX_JOBS {
+            forgotten = self.take_ended();
+            if forgotten.is_none() {
+                let why =
+                    format!("{MAX_JOBS} other jobs wait on this node; create the job again later");
+                job.end(action, why);
+            }
         }
         self.0.push(job.clone());
-        Received::Changed(job)
+        Received::Changed(job, forgotten)
     }
 
-    /// Forgets the oldest job that has ended; reports whether there was one.
-    fn forget_ended(&mut self) -> bool {
-        let ended = self
-            .0
-            .iter()
-            .position(|job| job.next.is_none() && job.sent == job.reports.len());
-        ended.map(|place| self.0.remove(place)).is_some()
+    /// Removes the oldest job that has ended.
+    fn take_ended(&mut self) -> Option<Job> {
+        let has_ended = |job: &Job| job.next.is_none() && job.sent == job.reports.len();
+        let ended = self.0.iter().position(has_ended);
+        ended.map(|place| self.0.remove(place))
     }
 
-    /// Returns the paths of all jobs.
-    pub(super) fn paths(&self) -> Vec<String> {
-        self.0.iter().map(|job| job.path.clone()).collect()
-    }
-
-    /// Returns the job whose action is next.
+    /// Returns the job whose action is next: one that has begun before the others.
     pub(super) fn due(&self) -> Option<Job> {
-        self.0.iter().find(|job| job.next.is_some()).cloned()
+        let due = || self.0.iter().filter(|job| job.next.is_some() && !job.waits);
+        let begun = due().find(|job| !job.reports.is_empty());
+        begun.or_else(|| due().next()).cloned()
+    }
+
+    /// Lets the oldest job continue that waits for a confirmation; returns it.
+    pub(super) fn confirm(&mut self) -> Option<Job> {
+        let job = self.0.iter_mut().find(|job| job.waits)?;
+        job.waits = false;
+        Some(job.clone())
     }
 
     /// Reports whether the job still exists.
@@ -143,6 +153,8 @@ impl Jobs {
             Some(Next::Action(action)) => Some(action.as_str().to_owned()),
             Some(Next::End(_)) | None => None,
         };
+        let is_wait = outcome.action == Action::WaitingConfirmation.as_str() && outcome.succ;
+        job.waits = is_wait && job.spec["requireConfirmation"] == true;
         job.reports.push(outcome);
         Some(job.clone())
     }
@@ -164,6 +176,13 @@ impl Jobs {
         job.sent += 1;
         Some(job.clone())
     }
+}
+
+/// Returns how long the node may take to connect after a change: half of the job's time for an action, so that the end of the action can be
+/// reported within it.
+pub(super) fn connect_limit(timeout_seconds: Option<u64>) -> Duration {
+    let seconds = timeout_seconds.filter(|seconds| *seconds > 0);
+    Duration::from_secs(seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS).div_ceil(2))
 }
 
 impl Job {

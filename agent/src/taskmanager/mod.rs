@@ -10,6 +10,8 @@
 //! | `check_items` | the measured resources that a job asks for |
 //! | `pull` | pulls images |
 //! | `configuration` | changes edgecore.yaml, and restores it if the agent does not start or connect with it |
+//! | `upgrade` | replaces the agent by another version, or keeps the one that runs |
+//! | `journal` | the files with which both outlive a restart |
 //! | `task` | the one owner: receives, works, reports |
 //!
 //! Source: KubeEdge's `edge/pkg/taskmanager`. Differences: nothing is lost at a restart, the credentials of a pull are found as kubelet
@@ -18,10 +20,12 @@
 mod check_items;
 mod configuration;
 mod jobs;
+mod journal;
 mod pull;
 mod task;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -32,9 +36,15 @@ use objectstore::Store;
 pub use self::configuration::Configuration;
 pub(crate) use self::{
     configuration::{count_start, give_up_after},
-    task::Task,
+    task::{NodeJobs, Task},
+    upgrade::{AfterTrial, ImageFiles, Trial, Upgrade, follow_watcher, note_failure, own_program},
 };
 use crate::edgehub::EdgeHub;
+
+/// Why a confirmation is refused while TaskManager runs, and without it.
+pub(crate) const NONE_WAITS: &str = "no upgrade waits for a confirmation on this node";
+pub(crate) const NO_JOBS: &str =
+    "this node runs no jobs; set modules.taskManager.enable: true in edgecore.yaml";
 
 /// What TaskManager needs.
 #[derive(Debug)]
@@ -55,6 +65,8 @@ pub(crate) struct Config {
     pub(crate) machine: Option<PathBuf>,
     /// edgecore.yaml; `None` for an agent without a file of its own.
     pub(crate) configuration: Option<Configuration>,
+    /// The program of the agent; `None` for a simulated node.
+    pub(crate) upgrade: Option<Upgrade>,
     /// Whether a job may change settings on which the connection to the cloud depends.
     pub(crate) may_disconnect: bool,
 }

@@ -1,11 +1,11 @@
 //! The one owner of this node's jobs: receives them, carries out their actions one after the other, and reports.
 
-use std::{collections::BTreeMap, future::pending, time::Duration};
+use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 
 use componentbase::{Heartbeat, Link, Part, PartError, unix_millis};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::{
     sync::Notify,
@@ -22,24 +22,29 @@ use wire::{
 use super::{
     Config, check_items,
     configuration::{Configuration, Journal},
-    jobs::{Job, Jobs, Received},
-    pull,
+    jobs::{Job, Jobs, Received, connect_limit},
+    pull, upgrade,
 };
 use crate::{config, metamanager::RouterMessages, name_set::NameSet};
 
 /// The collection of jobs; none of EdgeCore's tables has jobs that could go on.
 const STORED: NameSet = NameSet::new("jobs.outrigger.dev", "jobs", "node_jobs");
+/// Why a simulated node refuses a job.
+const SIMULATED: &str =
+    "this agent has no program and no edgecore.yaml of its own: it is a simulated node";
 /// The wait after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// How long a node may take if the job does not say it.
-const DEFAULT_TIMEOUT_SECONDS: u64 = 300;
 
 /// Carries out jobs.
 #[derive(Debug)]
 pub(crate) struct Task {
     messages: RouterMessages,
-    worker: Worker,
+    worker: Arc<Worker>,
 }
+
+/// The jobs of this node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeJobs(Arc<Worker>);
 
 #[derive(Debug)]
 struct Worker {
@@ -56,13 +61,29 @@ impl Task {
     pub(crate) fn new(config: Config, messages: RouterMessages) -> Self {
         Self {
             messages,
-            worker: Worker {
+            worker: Arc::new(Worker {
                 config,
                 jobs: Mutex::default(),
                 received: Notify::new(),
                 reported: Notify::new(),
-            },
+            }),
         }
+    }
+
+    /// Returns the handle of its jobs.
+    pub(crate) fn jobs(&self) -> NodeJobs {
+        NodeJobs(self.worker.clone())
+    }
+}
+
+impl NodeJobs {
+    /// Lets the upgrade continue that waits for a confirmation; returns the name of its job, `None` if no upgrade waits.
+    pub(crate) async fn confirm_upgrade(&self) -> Option<String> {
+        let job = self.0.jobs.lock().confirm()?;
+        info!(job = job.path, "upgrade confirmed");
+        self.0.store(&job.path, Some(&job)).await;
+        self.0.received.notify_one();
+        JobPath::parse(&job.path).map(|path| path.job)
     }
 }
 
@@ -124,24 +145,31 @@ impl Worker {
             else {
                 continue;
             };
-            let (received, known) = {
-                let mut jobs = self.jobs.lock();
-                let node = &self.config.node;
-                let received = jobs.receive(node, &header.msg_id, path.as_str(), &action, spec);
-                (received, jobs.paths())
-            };
+            let received = self.jobs.lock().receive(
+                &self.config.node,
+                &header.msg_id,
+                path.as_str(),
+                &action,
+                spec,
+            );
             match received {
-                Received::Changed(job) => {
+                Received::Changed(job, forgotten) => {
                     info!(job = job.path, action, "node job received");
                     self.store(&job.path, Some(&job)).await;
-                    self.forget_others(&known).await;
+                    if let Some(forgotten) = forgotten {
+                        self.store(&forgotten.path, None).await;
+                    }
                 }
-                Received::Removed(path) => {
+                Received::Removed(job) => {
+                    let path = &job.path;
                     info!(
                         job = path,
                         "node job cancelled: it was deleted in the cloud"
                     );
-                    self.store(&path, None).await;
+                    self.store(path, None).await;
+                    if let Some(upgrade) = &self.config.upgrade {
+                        upgrade.cancel(&job.id);
+                    }
                 }
                 Received::Ignored(why) => {
                     warn!(
@@ -154,14 +182,6 @@ impl Worker {
             self.received.notify_waiters();
             self.received.notify_one();
             self.reported.notify_one();
-        }
-    }
-
-    /// Removes stored jobs that are not known any more.
-    async fn forget_others(&self, known: &[String]) {
-        let stored = STORED.load(&self.config.store).await.unwrap_or_default();
-        for path in stored.iter().filter(|path| !known.contains(path)) {
-            self.store(path, None).await;
         }
     }
 
@@ -209,18 +229,16 @@ impl Worker {
     async fn act(&self, job: &Job) -> ActionStatus {
         let name = job.next.clone().unwrap_or_default();
         let kind = JobPath::parse(&job.path).map(|path| path.kind);
+        let nothing = String::new();
         let (outcome, extend) = match (kind, Action::parse(&name)) {
             (Some(JobKind::ImagePrePull), Some(action)) => self.pull(action, &job.spec).await,
             (Some(JobKind::ConfigUpdate), Some(action)) => {
-                (self.update(action, job).await, String::new())
+                (self.update(action, job).await, nothing)
             }
-            (Some(kind), _) => {
-                let why = format!("this agent does not carry out a {} yet", kind.kind());
-                (Err(why), String::new())
-            }
-            (None, _) => (
+            (Some(JobKind::NodeUpgrade), Some(action)) => self.upgrade(action, job).await,
+            _ => (
                 Err("its path is not that of a node job".to_owned()),
-                String::new(),
+                nothing,
             ),
         };
         ActionStatus {
@@ -234,43 +252,76 @@ impl Worker {
 
     /// Carries out an action of a pull; returns its outcome, and that of each image as JSON text.
     async fn pull(&self, action: Action, spec: &Value) -> (Result<(), String>, String) {
-        let spec: pull::Spec = match serde_json::from_value(spec.clone()) {
+        let spec: pull::Spec = match parse_spec(spec) {
             Ok(spec) => spec,
-            Err(error) => {
-                return (
-                    Err(format!("the spec of the job is invalid: {error}")),
-                    String::new(),
-                );
-            }
+            Err(why) => return (Err(why), String::new()),
         };
-        let template = spec.image_pre_pull_template;
-        let config = &self.config;
+        let (template, config) = (spec.image_pre_pull_template, &self.config);
         if action == Action::Check {
-            let disks = match &config.machine {
-                Some(root) => Some(
-                    [root.clone()]
-                        .into_iter()
-                        .chain(config.images.image_root().await),
-                ),
-                None => None,
-            };
-            let disks = disks.map(|disks| disks.collect());
-            let checked = check_items::check(&template.check_items, &*config.signals, disks).await;
+            let checked = self.check_items(&template.check_items).await;
             return (checked, String::new());
         }
         let (images, whole) = pull::pull(&template, &config.images, &config.client).await;
         (whole, json!(images).to_string())
     }
 
+    /// Checks the measured resources that a job names.
+    async fn check_items(&self, items: &[String]) -> Result<(), String> {
+        let config = &self.config;
+        let disks = match &config.machine {
+            Some(root) => {
+                let images = config.images.image_root().await;
+                Some([root.clone()].into_iter().chain(images).collect())
+            }
+            None => None,
+        };
+        check_items::check(items, &*config.signals, disks).await
+    }
+
+    /// Carries out an action of an upgrade; returns its outcome, and the versions before and after it.
+    async fn upgrade(&self, action: Action, job: &Job) -> (Result<(), String>, String) {
+        let Some(upgrade) = &self.config.upgrade else {
+            return (Err(SIMULATED.to_owned()), String::new());
+        };
+        let spec: upgrade::Spec = match parse_spec(&job.spec) {
+            Ok(spec) => spec,
+            Err(why) => return (Err(why), String::new()),
+        };
+        let outcome = match action {
+            Action::Check => match self.check_items(&spec.check_items).await {
+                Ok(()) => upgrade.check(&job.id, &spec, &self.config.images).await,
+                failed => failed,
+            },
+            Action::WaitingConfirmation => Ok(()),
+            Action::BackUp => upgrade.back_up().await,
+            Action::Upgrade => upgrade.upgrade(&job.id, &spec, self.wait_connected()).await,
+            Action::RollBack => {
+                upgrade.clean_up(&job.id);
+                Ok(())
+            }
+            Action::Pull | Action::Update => Err("a NodeUpgradeJob has no such action".to_owned()),
+        };
+        let versions = upgrade.versions(&job.id, action, outcome.is_ok());
+        (outcome, versions)
+    }
+
+    /// Waits until the node is connected to the cloud.
+    async fn wait_connected(&self) {
+        // ends only with the connection's owner, as this does
+        let _ = self
+            .config
+            .hub
+            .link()
+            .wait_for(|link| *link != Link::Down)
+            .await;
+    }
+
     /// Carries out an action of an update of the configuration. A changed configuration is confirmed by the agent that starts with it.
     async fn update(&self, action: Action, job: &Job) -> Result<(), String> {
         let Some(file) = &self.config.configuration else {
-            return Err(
-                "this agent has no edgecore.yaml of its own: it is a simulated node".to_owned(),
-            );
+            return Err(SIMULATED.to_owned());
         };
-        let spec: UpdateSpec = serde_json::from_value(job.spec.clone())
-            .map_err(|error| format!("the spec of the job is invalid: {error}"))?;
+        let spec: UpdateSpec = parse_spec(&job.spec)?;
         let updated = || {
             let text = std::fs::read_to_string(file.path())
                 .map_err(|error| format!("cannot read {}: {error}", file.path().display()))?;
@@ -285,7 +336,10 @@ impl Worker {
                 Some(Journal {
                     failed: Some(why), ..
                 }) => Err(why),
-                Some(_) => self.confirm(file, spec.limit()).await,
+                Some(_) => {
+                    let limit = connect_limit(spec.timeout_seconds);
+                    self.confirm(file, limit).await
+                }
                 None => match updated()? {
                     None => Ok(()),
                     Some(text) => {
@@ -307,10 +361,8 @@ impl Worker {
 
     /// Waits until the node is connected with the new configuration.
     async fn confirm(&self, file: &Configuration, limit: Duration) -> Result<(), String> {
-        let mut link = self.config.hub.link();
-        let connected = link.wait_for(|link| *link != Link::Down);
-        match timeout(limit, connected).await {
-            Ok(Ok(_)) => {
+        match timeout(limit, self.wait_connected()).await {
+            Ok(()) => {
                 file.confirm();
                 Ok(())
             }
@@ -361,12 +413,9 @@ struct UpdateSpec {
     timeout_seconds: Option<u64>,
 }
 
-impl UpdateSpec {
-    /// Returns how long the node may take to connect: half of the job's time, so that the rollback fits into it.
-    fn limit(&self) -> Duration {
-        let seconds = self.timeout_seconds.filter(|seconds| *seconds > 0);
-        Duration::from_secs(seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS).div_ceil(2))
-    }
+/// Reads the spec of a job.
+fn parse_spec<T: DeserializeOwned>(spec: &Value) -> Result<T, String> {
+    T::deserialize(spec).map_err(|error| format!("the spec of the job is invalid: {error}"))
 }
 
 /// Builds the message of a report. It names the message that began the job, so that the cloud can tell jobs of one name apart.

@@ -6,6 +6,7 @@ use wire::node_job::ActionStatus;
 use super::jobs::{Job, Jobs, Received};
 
 const PULL: &str = "operations.kubeedge.io/v1alpha2/imageprepulljob/a/node/edge-1";
+const UPGRADE: &str = "operations.kubeedge.io/v1alpha2/nodeupgradejob/u/node/edge-1";
 
 fn outcome(action: &str, succeeds: bool) -> ActionStatus {
     ActionStatus {
@@ -18,7 +19,7 @@ fn outcome(action: &str, succeeds: bool) -> ActionStatus {
 /// Begins a job.
 fn begin(jobs: &mut Jobs, path: &str, id: &str) -> Job {
     match jobs.receive("edge-1", id, path, "Check", json!({})) {
-        Received::Changed(job) => job,
+        Received::Changed(job, _) => job,
         other => panic!("{other:?}"),
     }
 }
@@ -104,10 +105,8 @@ fn messages_that_make_no_sense_change_nothing_or_are_answered() {
 fn a_cancelled_job_is_gone() {
     let mut jobs = Jobs::default();
     let job = begin(&mut jobs, PULL, "1");
-    assert_eq!(
-        jobs.receive("edge-1", "9", PULL, "Cancel", json!(null)),
-        Received::Removed(PULL.to_owned())
-    );
+    let received = jobs.receive("edge-1", "9", PULL, "Cancel", json!(null));
+    assert_eq!(received, Received::Removed(job.clone()));
     assert!(!jobs.has(&job) && jobs.due().is_none());
     assert_eq!(jobs.record(&job, outcome("Check", true)), None);
 }
@@ -125,9 +124,61 @@ fn jobs_are_limited_and_ended_ones_make_room() {
     assert!(refused.reports[0].reason.starts_with("32 other jobs wait"));
     let (report, _) = jobs.unsent().unwrap();
     jobs.confirm_sent(&report).unwrap();
-    let accepted = begin(&mut jobs, &path(100), "1");
+    let Received::Changed(accepted, Some(forgotten)) =
+        jobs.receive("edge-1", "1", &path(100), "Check", json!({}))
+    else {
+        panic!("no room");
+    };
     assert_eq!(accepted.next.as_deref(), Some("Check"));
-    assert_eq!(jobs.paths().len(), 33);
+    assert_eq!(forgotten.path, refused.path);
+}
+
+#[test]
+fn an_upgrade_waits_for_one_confirmation_if_its_job_asks_for_it() {
+    for (spec, waits) in [
+        (json!({"requireConfirmation": true}), true),
+        (json!({"requireConfirmation": false}), false),
+        (json!({}), false),
+    ] {
+        let path = UPGRADE;
+        let mut jobs = Jobs::default();
+        jobs.receive("edge-1", "1", path, "Check", spec);
+        for action in ["Check", "WaitingConfirmation"] {
+            assert_eq!(jobs.confirm(), None, "{action}");
+            let job = jobs.due().unwrap();
+            assert_eq!(job.next.as_deref(), Some(action));
+            jobs.record(&job, outcome(action, true)).unwrap();
+        }
+        assert_eq!(jobs.due().is_none(), waits);
+        assert_eq!(jobs.confirm().is_some(), waits);
+        assert_eq!(jobs.confirm(), None);
+        assert_eq!(jobs.due().unwrap().next.as_deref(), Some("BackUp"));
+    }
+}
+
+#[test]
+fn a_failed_check_or_a_deleted_job_leaves_nothing_to_confirm() {
+    for deleted in [false, true] {
+        let mut jobs = Jobs::default();
+        let spec = json!({"requireConfirmation": true});
+        jobs.receive("edge-1", "1", UPGRADE, "Check", spec);
+        let job = jobs.due().unwrap();
+        let job = jobs.record(&job, outcome("Check", deleted)).unwrap();
+        if deleted {
+            jobs.record(&job, outcome("WaitingConfirmation", true));
+            jobs.receive("edge-1", "1", UPGRADE, "Cancel", json!(null));
+        }
+        assert_eq!(jobs.confirm(), None);
+    }
+}
+
+#[test]
+fn a_job_that_has_begun_is_before_others() {
+    let mut jobs = Jobs::default();
+    begin(&mut jobs, PULL, "1");
+    let other = begin(&mut jobs, UPGRADE, "2");
+    jobs.record(&other, outcome("Check", true)).unwrap();
+    assert_eq!(jobs.due().unwrap().id, "2");
 }
 
 #[test]
