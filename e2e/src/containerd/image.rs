@@ -22,19 +22,33 @@ const RUN_FOR_EVER: &str = "trap 'exit 0' TERM; sleep 2147483647 & wait";
 /// The file name of the layer.
 const LAYER: &str = "layer.tar";
 
-/// Writes the one layer that all images have, below `home`.
-pub(super) fn layer(home: &Path) -> anyhow::Result<()> {
+/// Writes the one layer of most images, below `home`; returns its path.
+pub(super) fn layer(home: &Path) -> anyhow::Result<PathBuf> {
     let root = home.join("rootfs");
     root_file_system(&root)?;
-    let layer = home.join(LAYER);
+    pack(&root, home.join(LAYER))
+}
+
+/// Writes a layer with these files: their paths in the image, and where they are now.
+pub(super) fn layer_of(home: &Path, files: &[(&str, &Path)]) -> anyhow::Result<PathBuf> {
+    let root = tempfile::tempdir_in(home)?;
+    for (path, file) in files {
+        let target = root.path().join(path);
+        fs::create_dir_all(target.parent().context("a file without a directory")?)?;
+        fs::copy(file, target)?;
+    }
+    pack(root.path(), home.join(format!("other-{LAYER}")))
+}
+
+fn pack(root: &Path, layer: PathBuf) -> anyhow::Result<PathBuf> {
     run(Command::new("tar")
         .args(["--sort=name", "-cf"])
         .arg(&layer)
         .arg("-C")
-        .arg(&root)
+        .arg(root)
         .arg("."))?
-    .success()
-    .map(drop)
+    .success()?;
+    Ok(layer)
 }
 
 fn root_file_system(root: &Path) -> anyhow::Result<()> {
@@ -57,11 +71,8 @@ fn root_file_system(root: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes an image of this name as an archive in the format of `docker save`, with a directory of its own for the parts.
-pub(super) fn archive(home: &Path, name: &str) -> anyhow::Result<PathBuf> {
-    let layer = home.join(LAYER);
-    let digest = run(Command::new("sha256sum").arg(&layer))?
-        .success()?
-        .text();
+pub(super) fn archive(home: &Path, name: &str, layer: &Path) -> anyhow::Result<PathBuf> {
+    let digest = run(Command::new("sha256sum").arg(layer))?.success()?.text();
     let digest = digest
         .split_whitespace()
         .next()

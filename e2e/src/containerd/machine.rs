@@ -196,9 +196,9 @@ impl Machine {
         self.containerd = Some(containerd);
         let home = self.directory.join("images");
         fs::create_dir_all(&home)?;
-        image::layer(&home)?;
+        let layer = image::layer(&home)?;
         for image in [IMAGE, PAUSE] {
-            let archive = image::archive(&home, image)?.display().to_string();
+            let archive = image::archive(&home, image, &layer)?.display().to_string();
             self.run(&["ctr", "--namespace", "k8s.io", "images", "import", &archive])?;
         }
         Ok(())

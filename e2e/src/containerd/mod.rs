@@ -48,6 +48,8 @@ pub struct Containerd {
     pub cri: Cri,
     /// A client for every CRI call.
     pub raw_cri: RawCri,
+    /// The layer of most images.
+    layer: PathBuf,
     directory: PathBuf,
     network: Network,
 }
@@ -74,6 +76,7 @@ impl Containerd {
             process,
             cri,
             raw_cri,
+            layer: PathBuf::new(),
             directory: directory.to_owned(),
             network,
         };
@@ -81,7 +84,7 @@ impl Containerd {
             .process
             .wait_for(BOOTED)
             .context("is containerd installed? `make needs` does it")?;
-        image::layer(&home)?;
+        containerd.layer = image::layer(&home)?;
         for image in [IMAGE, PAUSE] {
             containerd.add_image(image)?;
         }
@@ -106,7 +109,15 @@ impl Containerd {
 
     /// Adds an image of this name, with the files of [`IMAGE`] and an id of its own.
     pub fn add_image(&self, name: &str) -> anyhow::Result<()> {
-        self.import(&image::archive(&home(&self.directory), name)?, name)
+        let archive = image::archive(&home(&self.directory), name, &self.layer)?;
+        self.import(&archive, name)
+    }
+
+    /// Adds an image of this name with these files: their paths in the image, and where they are now.
+    pub fn add_image_of(&self, name: &str, files: &[(&str, &Path)]) -> anyhow::Result<()> {
+        let home = home(&self.directory);
+        let layer = image::layer_of(&home, files)?;
+        self.import(&image::archive(&home, name, &layer)?, name)
     }
 
     /// Imports the image of this name from an archive.
