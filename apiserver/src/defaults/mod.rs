@@ -113,7 +113,10 @@ pub(crate) fn begin(kind: &Kind, object: &mut Value) {
         as_map(object).shift_remove("status");
     }
     let status = match kind.builtin {
-        Some(B::Pod) => pod::status(object),
+        Some(B::Pod) => {
+            pod::stay_on_unreachable_nodes(object);
+            pod::status(object)
+        }
         Some(B::Namespace) => {
             namespace_finalizer(object);
             json!({"phase": "Active"})

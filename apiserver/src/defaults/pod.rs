@@ -12,6 +12,11 @@ use kubeapi::{
 
 use super::qos;
 
+/// The label with which a pod stays on a node that is not reachable, and its value. KubeEdge's admission webhook
+/// `offlinemigration` reads it.
+const AUTONOMY_LABEL: (&str, &str) = ("app-offline.kubeedge.io", "autonomy");
+/// The taint of a node that is not reachable.
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// How long a pod stays on a node that is not ready or not reachable.
 const TOLERATED_SECONDS: i64 = 300;
 
@@ -22,10 +27,7 @@ pub(super) fn fill(spec: &mut Map<String, Value>, is_mirror: bool) {
         service_account(spec);
     }
     priority(spec);
-    for taint in [
-        "node.kubernetes.io/not-ready",
-        "node.kubernetes.io/unreachable",
-    ] {
+    for taint in ["node.kubernetes.io/not-ready", UNREACHABLE] {
         tolerate(spec, taint);
     }
 }
@@ -58,6 +60,19 @@ fn tolerate(spec: &mut Map<String, Value>, taint: &str) {
         tolerations.push(json!({
             "key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATED_SECONDS,
         }));
+    }
+}
+
+/// Lets a new pod with the label stay on a node that is not reachable: it tolerates the taint with any effect and for any time,
+/// whatever its template says. An existing pod may not lose a toleration, so the label has no effect on it.
+pub(super) fn stay_on_unreachable_nodes(pod: &mut Value) {
+    let (label, value) = AUTONOMY_LABEL;
+    if pod["metadata"]["labels"][label] != value {
+        return;
+    }
+    if let Some(Value::Array(tolerations)) = pod.pointer_mut("/spec/tolerations") {
+        tolerations.retain(|toleration| toleration["key"] != UNREACHABLE);
+        tolerations.push(json!({"key": UNREACHABLE, "operator": "Exists"}));
     }
 }
 

@@ -57,6 +57,45 @@ fn jobs() {
 }
 
 #[test]
+fn pod_with_the_autonomy_label_stays_on_an_unreachable_node() {
+    let tolerations = |label: &str| {
+        let pod = json!({
+            "metadata": {"name": "a", "labels": {"app-offline.kubeedge.io": label}},
+            "spec": {"containers": [], "tolerations": [
+                {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
+                {"key": "other", "operator": "Exists"},
+            ]},
+        });
+        let pod = begin_object("pods", fill_object("pods", pod));
+        let all = pod["spec"]["tolerations"].as_array().cloned();
+        let all = all.unwrap_or_default().into_iter();
+        all.map(|one| {
+            let text = |key: &str| one[key].as_str().unwrap_or("any").to_owned();
+            let seconds = one["tolerationSeconds"].as_i64();
+            format!("{} {} {seconds:?}", text("key"), text("effect"))
+        })
+        .collect::<Vec<_>>()
+    };
+    let not_ready = "node.kubernetes.io/not-ready NoExecute Some(300)";
+    assert_eq!(
+        tolerations("autonomy"),
+        [
+            "other any None",
+            not_ready,
+            "node.kubernetes.io/unreachable any None"
+        ]
+    );
+    assert_eq!(
+        tolerations("else"),
+        [
+            "node.kubernetes.io/unreachable NoExecute Some(5)",
+            "other any None",
+            not_ready
+        ]
+    );
+}
+
+#[test]
 fn a_job_selects_its_own_pods() {
     let job = begin_object(
         "jobs",
