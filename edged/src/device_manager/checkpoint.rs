@@ -225,6 +225,19 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn damaged_checkpoint_is_answered(at in 0..2000_usize, byte: u8) {
+            for text in FROM_KUBELETS {
+                let mut bytes = text.as_bytes().to_vec();
+                let at = at % bytes.len();
+                bytes[at] = byte;
+                let _ = Data::parse(&bytes);
+                let _ = Data::parse(&bytes[..at]);
+            }
+        }
+    }
+
     #[test]
     fn written_checkpoint_is_read_again() {
         let ids = |ids: &[&str]| Some(ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>());

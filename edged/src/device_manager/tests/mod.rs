@@ -1,5 +1,7 @@
 //! Tests of the decisions: which devices the Node reports, and who gets which.
 
+mod servers;
+
 use k8s_openapi::api::core::v1::{Container, Pod};
 use serde_json::{Value, json};
 use wire::device_plugin::ContainerAllocateResponse;
