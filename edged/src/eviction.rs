@@ -10,11 +10,11 @@ use std::{
 use ::limits::Repeated;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::reflector::Store;
 use tokio::sync::mpsc;
-use wire::names::is_path_component;
 
 use crate::{
+    ended_pods,
     events::{EventType, Recorder, reason},
     housekeeping::Keeper,
     names::Dirs,
@@ -36,10 +36,8 @@ use crate::{
 
 /// Interval of readings; the kubelet's.
 const MONITORING_INTERVAL: Duration = Duration::from_secs(10);
-/// How long the next reading waits until an evicted pod is gone …
+/// How long the next reading waits until an evicted pod is gone.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// … and how often that is checked.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Grace period of pods that are evicted for a hard threshold or a limit of their own.
 const HARD_EVICTION_GRACE: Duration = Duration::from_secs(1);
 
@@ -81,8 +79,8 @@ pub(crate) async fn run(evictor: Evictor) {
             },
             // The resources that evicted pods release count before another pod is evicted.
             evicted => {
-                let _ =
-                    tokio::time::timeout(EVICTION_TIMEOUT, evictor.wait_until_gone(&evicted)).await;
+                let gone = ended_pods::wait_until_gone(&evictor.pods, &evictor.dirs, &evicted);
+                let _ = tokio::time::timeout(EVICTION_TIMEOUT, gone).await;
             }
         }
     }
@@ -261,29 +259,6 @@ impl Evictor {
         // If the channel is full, the pod is synced a little later anyway.
         let _ = self.triggers.try_send(Trigger::of(pod));
         true
-    }
-
-    /// Waits until all evicted pods have ended and their volumes are removed.
-    async fn wait_until_gone(&self, evicted: &[Arc<Pod>]) {
-        let runs = |pod: &Arc<Pod>| {
-            let now = self.pods.get(&ObjectRef::from_obj(pod.as_ref()));
-            now.is_some_and(|now| now.metadata.uid == pod.metadata.uid && !is_terminal(&now))
-        };
-        for pod in evicted {
-            let uid = pod
-                .metadata
-                .uid
-                .as_deref()
-                .filter(|uid| is_path_component(uid));
-            let volumes = uid.map(|uid| self.dirs.volumes(uid));
-            let keeps = async || match &volumes {
-                Some(volumes) => tokio::fs::try_exists(volumes).await.unwrap_or(false),
-                None => false,
-            };
-            while runs(pod) || keeps().await {
-                tokio::time::sleep(POLL_INTERVAL).await;
-            }
-        }
     }
 }
 

@@ -19,9 +19,10 @@
 //! | `node` | the node's registration, status and lease |
 //! | `static_pods` | pods from files of this node |
 //! | `pressure`, `eviction` | resource pressure: node conditions and refusal of pods; the loop that evicts pods |
+//! | `node_shutdown`, `shutdown_status`, `ended_pods` | the end of pods when the machine shuts down |
 //! | `housekeeping` | removal of ended containers and unused images, rotation of logs |
 //! | `gc`, `removals` | garbage collection of deleted pods; recovery of pods that run here and that a new, empty store has lost |
-//! | `settings` | settings of control groups, housekeeping and eviction |
+//! | `settings` | settings of control groups, housekeeping, eviction and node shutdown |
 //! | `metrics`, `stats` | counters of EdgeD's work; resource usage of node, pods and containers |
 //! | `server` | HTTP server of health, pods, metrics and stats |
 //! | `api` | the kubelet's API as the cloud uses it: logs, exec, attach, port-forward; called in process |
@@ -35,6 +36,7 @@ mod convert;
 mod device_manager;
 mod disk_usage;
 mod downward;
+mod ended_pods;
 mod env;
 pub mod events;
 mod eviction;
@@ -46,6 +48,7 @@ mod log_links;
 mod metrics;
 mod names;
 mod node;
+mod node_shutdown;
 mod observed;
 mod parts;
 mod plan;
@@ -62,6 +65,7 @@ mod runtime_state;
 mod server;
 mod services;
 mod settings;
+mod shutdown_status;
 mod specs;
 mod static_pods;
 mod stats;
@@ -107,7 +111,8 @@ pub use self::{
     },
     runtime_state::{RuntimeState, runtime_state},
     settings::{
-        CgroupDriver, ControlGroups, Eviction, Housekeeping, Signal, Threshold, ThresholdValue,
+        CgroupDriver, ControlGroups, Eviction, Housekeeping, NodeShutdown, ShutdownPeriod, Signal,
+        Threshold, ThresholdValue,
     },
     static_pods::StaticPods,
     stats::{busy_nanos, idle},
@@ -167,6 +172,8 @@ pub struct Config {
     pub housekeeping: Housekeeping,
     /// Thresholds of eviction.
     pub eviction: Eviction,
+    /// How long pods may take to end when the machine shuts down.
+    pub shutdown: NodeShutdown,
     /// Settings of pods' control groups.
     pub groups: ControlGroups,
     /// The image of sandboxes, which is never removed.
@@ -209,6 +216,7 @@ impl fmt::Debug for Config {
             .field("server", &self.server)
             .field("housekeeping", &self.housekeeping)
             .field("eviction", &self.eviction)
+            .field("shutdown", &self.shutdown)
             .field("groups", &self.groups)
             .field("sandbox_image", &self.sandbox_image)
             .finish_non_exhaustive()

@@ -24,7 +24,7 @@ use super::{
     metrics::Metrics,
     names::Dirs,
     node::{self, Addresses, Description, Machine, resources},
-    pleg,
+    node_shutdown, pleg,
     pods::{
         Admitter, AdmitterDeps, Context, ImagePuller, NodeContext, PodCache, SandboxLimit, Sources,
     },
@@ -33,6 +33,7 @@ use super::{
     removals::RemovalsInProgress,
     runtime::Runtime,
     server::{self, Pages},
+    shutdown_status::ShutdownStatus,
     static_pods,
     stats::Stats,
     trigger::Trigger,
@@ -57,6 +58,7 @@ pub(super) struct EdgedParts {
     probes: Arc<Probes>,
     pressure: Pressure,
     pub(super) devices: DeviceManager,
+    shutdown: ShutdownStatus,
     removing: RemovalsInProgress,
     pub(super) sandbox_limit: Arc<SandboxLimit>,
     pub(super) triggers: mpsc::Sender<Trigger>,
@@ -119,6 +121,7 @@ impl EdgedParts {
             probes,
             pressure: Pressure::none(),
             devices,
+            shutdown: ShutdownStatus::default(),
             removing: RemovalsInProgress::default(),
             sandbox_limit: Arc::new(SandboxLimit::of_machine()),
             triggers,
@@ -182,6 +185,7 @@ impl EdgedParts {
             pod_cache: self.pod_cache.clone(),
             pressure: self.pressure.clone(),
             devices: self.devices.clone(),
+            shutdown: self.shutdown.clone(),
             events: self.events.clone(),
             triggers: self.triggers.clone(),
         };
@@ -252,6 +256,7 @@ impl EdgedParts {
             addresses: self.addresses.clone(),
             pressure: self.pressure.clone(),
             devices: self.devices.subscribe(),
+            shutdown: self.shutdown.clone(),
             runtime: self.runtime.clone(),
             triggers: self.triggers.clone(),
         }
@@ -327,6 +332,20 @@ impl EdgedParts {
             keeper,
             signals,
             config: self.config.eviction.clone(),
+        }
+    }
+
+    /// Returns what a shutdown of the machine needs.
+    pub(super) fn node_shutdown(&self) -> node_shutdown::Deps {
+        node_shutdown::Deps {
+            node_name: self.config.node_name.clone(),
+            settings: self.config.shutdown.clone(),
+            status: self.shutdown.clone(),
+            pods: self.pods.clone(),
+            pod_cache: self.pod_cache.clone(),
+            triggers: self.triggers.clone(),
+            events: self.events.clone(),
+            dirs: self.dirs.clone(),
         }
     }
 

@@ -18,7 +18,7 @@ use super::{
     gc::{missing_pods, orphans},
     housekeeping,
     names::Dirs,
-    node,
+    node, node_shutdown,
     parts::{Channels, EdgedParts},
     pleg, pods, server, static_pods,
     trigger::{MAX_TRIGGERS, Trigger},
@@ -92,6 +92,7 @@ impl Task {
         let retry = pods::retry::run(context.clone(), config.online.clone());
         let pods = pods::run(context, inputs);
         let devices = device_manager::run(parts.devices.clone());
+        let node_shutdown = node_shutdown::run(parts.node_shutdown());
         let events = write_events(config, &parts, events);
         let pleg = pleg::run(parts.pleg(), config.sync.relist);
         let server = self.serve(&parts, shutdown.clone());
@@ -106,7 +107,7 @@ impl Task {
             () = shutdown.cancelled() => {}
             // The caller cancels `shutdown` on an error, which ends the background tasks.
             ended = Box::pin(server) => ended?,
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(missing_pods), Box::pin(node), Box::pin(pods), Box::pin(events), Box::pin(static_pods), Box::pin(node_upkeep), Box::pin(liveness), Box::pin(retry), Box::pin(devices)); } => {}
+            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(missing_pods), Box::pin(node), Box::pin(pods), Box::pin(events), Box::pin(static_pods), Box::pin(node_upkeep), Box::pin(liveness), Box::pin(retry), Box::pin(devices), Box::pin(node_shutdown)); } => {}
         }
         tokio::join!(parts.background.finish(), parts.runtime.finish());
         Ok(())

@@ -183,6 +183,7 @@ pub(super) fn config(
         diagnostics,
         housekeeping: pods.housekeeping.clone(),
         eviction: pods.eviction.clone(),
+        shutdown: pods.shutdown.clone(),
         groups: pods.groups.clone(),
         sandbox_image: pods.sandbox_image.clone(),
         settings: pods.settings.clone(),

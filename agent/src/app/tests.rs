@@ -223,6 +223,12 @@ fn contexts(path: &str) -> Vec<Value> {
         path if path.starts_with("modules.edgeMesh.") => {
             vec![modules(json!({"edgeMesh": {"enable": true}}))]
         }
+        path if path.ends_with(".shutdownGracePeriodCriticalPods") => {
+            let kubelet = json!({"shutdownGracePeriod": "7h"});
+            vec![modules(
+                json!({"edged": {"tailoredKubeletConfig": kubelet}}),
+            )]
+        }
         path if path.starts_with("featureGates") => vec![meta_server(json!({}))],
         _ => vec![plain],
     }

@@ -215,6 +215,30 @@ fn settings_with_a_syntax_or_a_range_are_checked() {
             "such as eth0",
         ),
         (kubelet("maxPods: 0"), "maxPods", "from 1 to"),
+        (
+            kubelet("shutdownGracePeriod: 500ms"),
+            "shutdownGracePeriod",
+            "1s or more",
+        ),
+        (
+            kubelet("shutdownGracePeriod: 5s, shutdownGracePeriodCriticalPods: 6s"),
+            "shutdownGracePeriodCriticalPods",
+            "must not be longer",
+        ),
+        (
+            kubelet(
+                "shutdownGracePeriod: 5s, shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 1}]",
+            ),
+            "shutdownGracePeriodByPodPriority",
+            "remove one of them",
+        ),
+        (
+            kubelet(
+                "shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: -1}]",
+            ),
+            "shutdownGracePeriodByPodPriority[0].shutdownGracePeriodSeconds",
+            "from 0 to",
+        ),
         (kubelet("podsPerCore: -1"), "podsPerCore", "from 0 to"),
         (
             kubelet("clusterDomain: Cluster_local"),
@@ -252,6 +276,8 @@ fn settings_with_a_syntax_or_a_range_are_checked() {
     for good in [
         "edged: {nodeLabels: {zone: north, example.com/rack: '', node-role.kubernetes.io/edge: ''}}".to_owned(),
         kubelet("clusterDomain: ''"),
+        kubelet("shutdownGracePeriod: 30s, shutdownGracePeriodCriticalPods: 10s"),
+        kubelet("shutdownGracePeriodByPodPriority: [{priority: 7}, {shutdownGracePeriodSeconds: 9}]"),
         kubelet("maxPods: 1, allowedUnsafeSysctls: [kernel.msg*, net.core.somaxconn]"),
     ] {
         config(&format!("modules: {{{good}}}"));

@@ -24,6 +24,8 @@ pub(crate) const INSPECT_FAILED: &str = "InspectFailed";
 pub(crate) const FAILED_MOUNT: &str = "FailedMount";
 /// A pod is ended so that a critical one can run.
 pub(crate) const PREEMPTING: &str = "Preempting";
+/// The machine shuts down, or the shutdown was cancelled.
+pub(crate) const NODE_SHUTDOWN: &str = "NodeShutdown";
 /// The manifest of a static pod was rejected.
 pub(crate) const INVALID_STATIC_POD: &str = "InvalidStaticPod";
 /// An annotation or label of the pod has no effect on this node.

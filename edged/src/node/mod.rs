@@ -26,8 +26,13 @@ pub use self::address::AddressSource;
 use self::status::RuntimeHealth;
 pub(super) use self::{address::Addresses, machine::Machine, object::Description};
 use super::{
-    Config, Progress, api_message, device_manager::DeviceCounts, pressure::Pressure,
-    runtime::Runtime, status::difference, trigger::Trigger,
+    Config, Progress, api_message,
+    device_manager::DeviceCounts,
+    pressure::Pressure,
+    runtime::Runtime,
+    shutdown_status::{self, ShutdownStatus},
+    status::difference,
+    trigger::Trigger,
 };
 
 /// First delay before a failed registration is tried again, doubled up to [`MAX_WAIT`]; the kubelet's.
@@ -46,6 +51,8 @@ pub(super) struct Deps {
     pub(super) pressure: Pressure,
     /// The numbers of devices of plugins.
     pub(super) devices: watch::Receiver<DeviceCounts>,
+    /// Whether the node is shutting down.
+    pub(super) shutdown: ShutdownStatus,
     /// The container runtime.
     pub(super) runtime: Runtime,
     /// Triggers pods when the node's addresses change, as their statuses contain them.
@@ -64,6 +71,7 @@ pub(super) async fn run(
         addresses,
         pressure,
         devices,
+        shutdown,
         runtime,
         triggers,
     } = deps;
@@ -88,6 +96,7 @@ pub(super) async fn run(
             devices,
         },
         addresses,
+        shutdown,
         triggers,
         runtime,
         last: None,
@@ -103,6 +112,7 @@ struct Reporter<'a> {
     api: Api<Node>,
     description: Description<'a>,
     addresses: Addresses,
+    shutdown: ShutdownStatus,
     /// Triggers pods, whose statuses contain the node's addresses.
     triggers: mpsc::Sender<Trigger>,
     runtime: Runtime,
@@ -124,6 +134,7 @@ impl Reporter<'_> {
         let mut backoff = Backoff::new(FIRST_WAIT, MAX_WAIT);
         let mut pressure = self.description.pressure.subscribe();
         let mut devices = self.description.devices.clone();
+        let mut shutdown = self.shutdown.subscribe();
         loop {
             let wait = match self.sync_status().await {
                 Ok(ready) => {
@@ -154,6 +165,7 @@ impl Reporter<'_> {
                 // cancel-safe: a change that is not taken here remains visible.
                 _ = pressure.changed() => {}
                 _ = devices.changed() => {}
+                _ = shutdown.changed() => {}
                 // The cloud may have marked the node as unreachable meanwhile.
                 () = back_online.notified() => self.reported_at = None,
             }
@@ -173,11 +185,14 @@ impl Reporter<'_> {
             // If the channel is full, each pod is synced a little later anyway.
             let _ = self.triggers.try_send(Trigger::All);
         }
-        let health = {
+        let mut health = {
             // calls to the runtime have timeouts of their own
             let _rest = self.heart.idle();
             self.health().await
         };
+        if self.shutdown.is_shutting_down() {
+            health.add_problem(shutdown_status::NODE_MESSAGE);
+        }
         let now = Timestamp::now();
         let base = match self.get_or_register(&health, now).await? {
             Some(node) => node,

@@ -64,6 +64,15 @@ impl RuntimeHealth {
         }
     }
 
+    /// Adds a reason why no pods can run.
+    pub(super) fn add_problem(&mut self, text: &str) {
+        self.problem = Some(match self.problem.take() {
+            // as Go joins errors
+            Some(problem) => format!("[{problem}, {text}]"),
+            None => text.to_owned(),
+        });
+    }
+
     /// Returns the state of a runtime that does not answer.
     pub(super) fn down(error: &str) -> Self {
         Self {

@@ -243,6 +243,7 @@ async fn the_status_follows_the_nodes_address_and_pods_are_looked_at() {
     let (triggers, mut triggered) = mpsc::channel(1);
     let channel = tonic::transport::Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
     let mut reporter = Reporter {
+        shutdown: crate::shutdown_status::ShutdownStatus::default(),
         api: Api::all(client),
         description: description(&config),
         addresses: Addresses::new(AddressSource::Fixed([192, 168, 1, 5].into())),

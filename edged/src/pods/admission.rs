@@ -16,6 +16,7 @@ use crate::{
     events::{EventType, Recorder, reason},
     observed::ObservedPod,
     pressure::{EVICTED, Pressure},
+    shutdown_status::{self, ShutdownStatus},
     specs::is_terminal,
     status::Waiting,
     trigger::Trigger,
@@ -42,6 +43,8 @@ pub(crate) struct AdmitterDeps {
     pub(crate) pressure: Pressure,
     /// Allocates devices of plugins.
     pub(crate) devices: DeviceManager,
+    /// Whether the node is shutting down.
+    pub(crate) shutdown: ShutdownStatus,
     /// Records rejections and preemptions.
     pub(crate) events: Recorder,
     /// Triggers pods that are preempted.
@@ -161,6 +164,13 @@ impl Admitter {
                 continue;
             }
             match refused.unwrap_or_else(|| admit::admit(pod, &admitted, node)) {
+                AdmitResult::Admitted if self.deps.shutdown.is_shutting_down() => {
+                    let message = shutdown_status::NOT_ADMITTED_MESSAGE;
+                    self.reject(
+                        pod,
+                        Waiting::new(shutdown_status::NOT_ADMITTED_REASON, message),
+                    );
+                }
                 AdmitResult::Admitted => {
                     self.store_decision(uid(pod), Decision::Admitted);
                     self.warn_without_effect(pod);

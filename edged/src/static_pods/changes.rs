@@ -22,9 +22,7 @@ pub(super) fn changes<'a>(files: &'a Files, stored: &'a [Pod]) -> Vec<Change<'a>
     let wanted = files.pods.iter().filter_map(|(file, pod)| {
         match stored.iter().find(|other| key(other) == key(pod)) {
             None => Some(Change::Create(pod)),
-            Some(other) if annotation(other, CONFIG_SOURCE_ANNOTATION) != Some("file") => {
-                Some(Change::NameConflict(file))
-            }
+            Some(other) if !is_static(other) => Some(Change::NameConflict(file)),
             // the same pod, or an older one that is deleted below
             Some(_) => None,
         }
@@ -39,10 +37,17 @@ pub(super) fn changes<'a>(files: &'a Files, stored: &'a [Pod]) -> Vec<Change<'a>
         annotation(pod, MANIFEST_ANNOTATION).is_some_and(|file| files.invalid.contains_key(file))
     };
     let ended = stored.iter().filter(|pod| {
-        let own = annotation(pod, CONFIG_SOURCE_ANNOTATION) == Some("file");
-        own && pod.metadata.deletion_timestamp.is_none() && !is_wanted(pod) && !is_invalid(pod)
+        is_static(pod)
+            && pod.metadata.deletion_timestamp.is_none()
+            && !is_wanted(pod)
+            && !is_invalid(pod)
     });
     ended.map(Change::Delete).chain(wanted).collect()
+}
+
+/// Reports whether the pod comes from a file.
+pub(super) fn is_static(pod: &Pod) -> bool {
+    annotation(pod, CONFIG_SOURCE_ANNOTATION) == Some("file")
 }
 
 fn annotation<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {

@@ -32,6 +32,7 @@ use self::{
 use super::{
     api_message, convert,
     events::{EventType, Recorder, reason},
+    shutdown_status,
 };
 
 /// Delay of the next sync after an error of the API.
@@ -61,6 +62,13 @@ pub(super) struct Deps {
 /// Syncs static pods with the folder. Never returns.
 pub(super) async fn run(deps: Deps, source: StaticPods) {
     let mut reported = BTreeMap::new();
+    while let Err(error) = delete_shut_down(&deps).await {
+        tracing::warn!(
+            error,
+            "failed to delete static pods that a shutdown has terminated; retrying"
+        );
+        tokio::time::sleep(API_RETRY_DELAY).await;
+    }
     loop {
         // Created before each sync, so that changes after the sync are reported, and anew each time, as the folder may have been
         // replaced.
@@ -79,6 +87,24 @@ pub(super) async fn run(deps: Deps, source: StaticPods) {
             () = tokio::time::sleep(wait) => {}
         }
     }
+}
+
+/// Deletes static pods that the last shutdown of the machine has terminated, so that they are created again: no controller does.
+async fn delete_shut_down(deps: &Deps) -> Result<(), String> {
+    let own = ListParams::default().fields(&format!("spec.nodeName={}", deps.node_name));
+    let all = Api::<LenientObject<Pod>>::all(deps.client.clone());
+    let stored = all.list(&own).await.map_err(|error| api_message(&error))?;
+    for pod in stored.into_iter().filter_map(|pod| pod.into_decoded().ok()) {
+        let reason = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.reason.as_deref());
+        if changes::is_static(&pod) && reason == Some(shutdown_status::TERMINATED_REASON) {
+            // its containers have ended
+            delete(deps, &pod, 0).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Waits for a change of the folder; forever if it cannot be watched.
@@ -118,7 +144,11 @@ async fn sync(
     for change in changes(&files, &stored) {
         match change {
             Change::Create(pod) => create(deps, pod).await?,
-            Change::Delete(pod) => delete(deps, pod).await?,
+            Change::Delete(pod) => {
+                // a grace period of 0 would remove the pod before its containers have ended
+                let grace = u32::try_from(convert::grace_seconds(pod)).unwrap_or(u32::MAX);
+                delete(deps, pod, grace.max(1)).await?;
+            }
             Change::NameConflict(file) => conflicting.push(file.to_owned()),
         }
     }
@@ -144,19 +174,14 @@ async fn create(deps: &Deps, pod: &Pod) -> Result<(), String> {
     Ok(())
 }
 
-async fn delete(deps: &Deps, pod: &Pod) -> Result<(), String> {
+async fn delete(deps: &Deps, pod: &Pod, grace_seconds: u32) -> Result<(), String> {
     let (namespace, name) = (
         pod.metadata.namespace.as_deref(),
         pod.metadata.name.as_deref(),
     );
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
     let params = DeleteParams {
-        // a grace period of 0 would remove the pod before its containers have ended
-        grace_period_seconds: Some(
-            u32::try_from(convert::grace_seconds(pod))
-                .unwrap_or(u32::MAX)
-                .max(1),
-        ),
+        grace_period_seconds: Some(grace_seconds),
         preconditions: Some(Preconditions {
             uid: pod.metadata.uid.clone(),
             resource_version: None,
@@ -170,7 +195,7 @@ async fn delete(deps: &Deps, pod: &Pod) -> Result<(), String> {
         Ok(_) => tracing::info!(
             namespace,
             name,
-            "static pod stopped: its file was deleted or replaced"
+            "static pod stopped: its file was deleted or replaced, or the machine was shut down"
         ),
         Err(kube::Error::Api(answer)) if answer.code == 404 || answer.code == 409 => {}
         Err(error) => return Err(api_message(&error)),

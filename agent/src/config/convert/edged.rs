@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kubeapi::object::quantity;
 
 use super::{
-    cgroups, eviction, housekeeping,
+    cgroups, eviction, housekeeping, shutdown,
     values::{KUBELET, Values, optional},
 };
 use crate::config::{
@@ -51,6 +51,7 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
         },
         housekeeping: housekeeping::convert(edged, values),
         eviction: eviction::convert(kubelet, values),
+        shutdown: shutdown::convert(kubelet, values),
         groups: cgroups::convert(kubelet, values),
         sandbox_image: sandbox_image(&edged.pod_sandbox_image, values),
         cluster_dns: kubelet

@@ -17,6 +17,7 @@ mod eviction;
 mod housekeeping;
 mod service_bus;
 mod services;
+mod shutdown;
 mod values;
 
 pub use self::eviction::disabled_thresholds as disabled_eviction;

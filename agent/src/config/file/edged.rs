@@ -99,6 +99,20 @@ pub(in crate::config) struct Kubelet {
     pub(in crate::config) register_node: bool,
     #[serde(default)]
     pub(in crate::config) register_with_taints: Vec<Taint>,
+    pub(in crate::config) shutdown_grace_period: String,
+    pub(in crate::config) shutdown_grace_period_critical_pods: String,
+    #[serde(default)]
+    pub(in crate::config) shutdown_grace_period_by_pod_priority: Vec<ShutdownPeriod>,
+}
+
+/// An item of `shutdownGracePeriodByPodPriority`.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::config) struct ShutdownPeriod {
+    #[serde(default)]
+    pub(in crate::config) priority: i32,
+    #[serde(default)]
+    pub(in crate::config) shutdown_grace_period_seconds: i64,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

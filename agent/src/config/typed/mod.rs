@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use edged::{ControlGroups, Eviction, Housekeeping};
+use edged::{ControlGroups, Eviction, Housekeeping, NodeShutdown};
 
 mod edge_mesh;
 mod service_bus;
@@ -278,6 +278,8 @@ pub struct Edged {
     pub housekeeping: Housekeeping,
     /// When pods are evicted.
     pub eviction: Eviction,
+    /// How long pods may take to end when the machine shuts down.
+    pub shutdown: NodeShutdown,
     /// The control groups of pods.
     pub groups: ControlGroups,
     /// The image of sandboxes, as configured: it is never removed.
