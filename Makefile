@@ -50,6 +50,7 @@ needs: ## Install what the tests use and this machine lacks (Debian, as root)
 	  && command -v ip >/dev/null && test -x /bin/busybox && test -x /usr/lib/cni/portmap \
 	  || { apt-get update && apt-get install -y --no-install-recommends \
 	  containerd runc containernetworking-plugins iptables iproute2 busybox-static; }
+	@command -v dbus-daemon >/dev/null || { apt-get update && apt-get install -y --no-install-recommends dbus-daemon; }
 	@command -v mosquitto_sub >/dev/null && command -v mosquitto >/dev/null \
 	  || { apt-get update && apt-get install -y --no-install-recommends mosquitto mosquitto-clients; }
 	@command -v openssl >/dev/null && command -v curl >/dev/null && command -v jq >/dev/null && command -v rpm >/dev/null \

@@ -30,6 +30,7 @@ mod names;
 mod network;
 mod node;
 mod node_jobs;
+mod node_shutdown;
 mod node_upgrades;
 mod own_network;
 mod packages;
