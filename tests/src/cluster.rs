@@ -83,6 +83,7 @@ impl Cluster {
     pub async fn options(&self, replica: &str) -> ClusterOptions {
         ClusterOptions {
             health_port: Some(0),
+            page_port: Some(0),
             observer: Some(self.calls.observer()),
             ..ClusterOptions::new(self.config().await, replica)
         }

@@ -3,6 +3,7 @@ import { html, render, useEffect } from "./vendor/htm-preact.js";
 import { send } from "./api.js";
 import { Devices } from "./devices.js";
 import { Link } from "./link.js";
+import { Login } from "./login.js";
 import { Overview } from "./overview.js";
 import { Pods } from "./pods.js";
 import { change, keep, kept, useChoice } from "./state.js";
@@ -86,7 +87,7 @@ function Page() {
     </header>
     <main id="main" tabindex="-1">
       <${Notices} />
-      ${isLoggedOut ? html`<section class="login"><h2>${t("login.title")}</h2><p>${t("login.text")}</p><pre>cloudsim ui</pre></section>` : html`<${Why} /><${View} />`}
+      ${isLoggedOut ? html`<${Login} />` : html`<${Why} /><${View} />`}
     </main>`;
 }
 

@@ -13,6 +13,8 @@ const TEXTS = {
   "language": ["Language", "语言"],
   "logout": ["Log out", "退出"],
   "login.title": ["Log in", "登录"],
+  "login.token": ["Or enter a token, for example of kubectl create token NAME: ", "或输入令牌，例如 kubectl create token NAME 打印的令牌："],
+  "login.refused": ["The token is invalid or has expired.", "令牌无效或已过期。"],
   "login.text": ["Your session has ended, or you have none. Run this command and open the link that it prints:", "会话已结束或尚未登录。请运行以下命令，并打开它打印的链接："],
   "notice.denied": ["Your account may not read: {what}.", "您的账号无权读取：{what}。"],
   "notice.broken": ["Connection to the cloud lost; retrying. {error}", "与云端的连接已断开，正在重试。{error}"],

@@ -25,6 +25,7 @@
 //! log in to the page, and send `why`, which reads objects with the permissions of its caller.
 
 mod access;
+mod api;
 mod request;
 mod why;
 
@@ -38,13 +39,13 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
-use kubeapi::{ApiService, Body, Identity, gather, serve::Handler};
+use kubeapi::{Body, Identity, gather, serve::Handler};
 use record::WindowReader;
 use serde_json::{Value, json};
 use tokio::time::{Interval, interval};
-use tower::Service;
 use tracing::info;
 
+pub(crate) use self::api::{ClusterApi, UserApi};
 use self::request::{AdminRequest, Command, Refusal, RuleMessage, parse_request};
 use crate::{
     controllers::rules::Rules,
@@ -141,16 +142,15 @@ impl Admin {
         Self { page, ..self }
     }
 
-    async fn answer(
-        &self,
-        api: &ApiService,
-        request: Request<Incoming>,
-    ) -> Result<Answer, Refusal> {
+    async fn answer(&self, api: &UserApi, request: Request<Incoming>) -> Result<Answer, Refusal> {
         let (parts, body) = request.into_parts();
         let caller = access::caller(&self.client, &parts).await?;
         if let Some(path) = parts.uri.path().strip_prefix(why::PREFIX) {
             let object = why::parse(&parts.method, path)?;
-            return Ok(Answer::Value(self.explain(api, caller, object).await?));
+            let client = api
+                .client_for(caller.clone(), &parts.headers, object.namespace())
+                .map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+            return Ok(Answer::Value(self.explain(&client, caller, object).await?));
         }
         // whoever may use the API may log in to the page as the same user
         if parts.uri.path() != LOGIN {
@@ -174,7 +174,7 @@ impl Admin {
                 return Ok(Answer::Lines(self.messages(caller, parts.uri.path())?));
             }
             AdminRequest::Login => {
-                let link = self.page()?.login_link(caller);
+                let link = self.page()?.login_link(caller, &parts.headers);
                 let url = format!(
                     "https://{}{}",
                     authority(&parts).unwrap_or_default(),
@@ -321,13 +321,17 @@ impl Admin {
 /// The Kubernetes API with the administrators' API and the page beside it.
 #[derive(Clone)]
 pub(crate) struct ApiWithAdmin {
-    pub(crate) api: ApiService,
+    pub(crate) api: UserApi,
     pub(crate) admin: Admin,
 }
 
 impl Handler for ApiWithAdmin {
     async fn handle(mut self, request: Request<Incoming>) -> Response<Body> {
         let mut request = request;
+        if matches!(self.api, UserApi::Cluster(_)) {
+            // the certificates of this cloud's nodes identify nobody to the cluster
+            request.extensions_mut().remove::<Identity>();
+        }
         if let Some(page) = &self.admin.page {
             let (mut parts, body) = request.into_parts();
             let path = parts.uri.path();
@@ -338,8 +342,7 @@ impl Handler for ApiWithAdmin {
             request = Request::from_parts(parts, body);
         }
         if !request.uri().path().starts_with(PREFIX) {
-            let Ok(response) = self.api.call(request).await;
-            return response;
+            return self.api.call(request).await;
         }
         match self.admin.answer(&self.api, request).await {
             Ok(Answer::Value(value)) => response(StatusCode::OK, &value),

@@ -1,7 +1,8 @@
 //! Explains objects to callers of the administrators' API. A caller learns only what it may read.
 
 use http::{Method, StatusCode};
-use kubeapi::{ApiService, Identity, client_as};
+use kube::Client;
+use kubeapi::Identity;
 use serde_json::{Value, json};
 use wire::names::is_path_segment;
 
@@ -23,6 +24,12 @@ pub(super) struct Object {
     kind: ExplainedKind,
     namespace: String,
     name: String,
+}
+
+impl Object {
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
 }
 
 /// Parses the path after [`PREFIX`].
@@ -56,7 +63,7 @@ impl Admin {
     /// Returns the steps of an object, read as the caller.
     pub(super) async fn explain(
         &self,
-        api: &ApiService,
+        client: &Client,
         caller: Identity,
         object: Object,
     ) -> Result<Value, Refusal> {
@@ -81,8 +88,7 @@ impl Admin {
             namespace,
             name,
         } = &object;
-        let client = client_as(caller, api.clone(), namespace);
-        let chain = explain(&client, &hub, *kind, (namespace, name)).await;
+        let chain = explain(client, &hub, *kind, (namespace, name)).await;
         let chain = chain.map_err(|error| (code(&error), wire::text::with_causes(&error)))?;
         Ok(chain.document(&format!("{}/{name}", kind.as_str())))
     }

@@ -40,6 +40,8 @@ pub(super) struct BackendServers {
     pub(super) api: Option<SocketAddr>,
     /// The address of health and metrics.
     pub(super) health: Option<SocketAddr>,
+    /// The address of the live page, where the API has another server.
+    pub(super) page: Option<SocketAddr>,
     /// A kubeconfig with all rights; empty if the cluster issues its own.
     pub(super) kubeconfig: String,
     /// Its entries in the user's files.
@@ -219,6 +221,7 @@ impl Backend {
                 Ok(BackendServers {
                     api,
                     health: None,
+                    page: None,
                     kubeconfig,
                     entries,
                     ready,
@@ -240,10 +243,12 @@ impl Backend {
                     health = Some(server.local_addr());
                     tasks.spawn("health server", server.run(tasks.child_token()));
                 }
+                let page = backed.serve_page(options, admin, pki, tasks).await?;
                 let (kubeconfig, entries) = (String::new(), None);
                 Ok(BackendServers {
                     api: None,
                     health,
+                    page,
                     kubeconfig,
                     entries,
                     ready,

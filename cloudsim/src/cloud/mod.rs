@@ -85,6 +85,8 @@ pub struct Addresses {
     pub replicas: Option<SocketAddr>,
     /// The metrics API for the API server of a cluster, if it is served.
     pub metrics_api: Option<SocketAddr>,
+    /// Of the live page in cluster mode; in standalone mode the API's server has it.
+    pub page: Option<SocketAddr>,
 }
 
 impl Addresses {
@@ -103,6 +105,7 @@ impl Addresses {
             router: None,
             replicas: None,
             metrics_api: None,
+            page: None,
         }
     }
 }
@@ -198,6 +201,7 @@ impl Cloud {
             .await?;
         let addresses = Addresses {
             api: served.api,
+            page: served.page,
             health: served.health,
             https: https.local_addr(),
             websocket: hub.local_addr(),
@@ -237,12 +241,19 @@ impl Cloud {
     }
 
     /// Creates a login link to the live page for the administrator: a path of the API's server that is valid once. `None` if the page is
-    /// off.
+    /// off, and in cluster mode, where users log in with tokens.
     pub fn login_path(&self) -> Option<String> {
-        let link = self.page.as_ref()?.login_link(Identity {
+        if self.addresses.page.is_some() {
+            return None;
+        }
+        let master = Identity {
             user: ADMIN.to_owned(),
             ..Identity::master()
-        });
+        };
+        let link = self
+            .page
+            .as_ref()?
+            .login_link(master, &http::HeaderMap::new());
         Some(link.path)
     }
 
@@ -357,15 +368,24 @@ impl Drop for Cloud {
     }
 }
 
-/// Returns the live page, and the recorder whose messages it shows. In cluster mode, the API has no place for it.
+/// Returns the live page, and the recorder whose messages it shows.
 fn page(options: &Options) -> (Option<Page>, record::Recorder) {
-    if !options.page || options.cluster.is_some() {
+    let is_on = match &options.cluster {
+        None => options.page,
+        Some(cluster) => cluster.page_port.is_some(),
+    };
+    if !is_on {
         return (None, options.recorder.clone());
     }
     let program = format!("cloudsim {}", env!("CARGO_PKG_VERSION"));
     let window = Window::new(&program, Side::Cloud);
     let recorder = options.recorder.with_window(window.clone());
-    (Some(Page::new(window, &options.names)), recorder)
+    let page = Page::new(window, &options.names);
+    let page = match options.cluster {
+        None => page,
+        Some(_) => page.keep_tokens(),
+    };
+    (Some(page), recorder)
 }
 
 /// Starts what must run once per cloud, however many replicas it has.

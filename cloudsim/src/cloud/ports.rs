@@ -55,6 +55,7 @@ fn ports(options: &Options) -> Vec<(Transport, BusyPort)> {
     let replicas = peer.map(|peer| peer.port);
     let cluster = options.cluster.as_ref();
     let metrics_api = cluster.and_then(|cluster| cluster.metrics_api_port);
+    let page = cluster.and_then(|cluster| cluster.page_port);
     let all = [
         (Tcp, api, "API", "--api-port"),
         (
@@ -70,6 +71,7 @@ fn ports(options: &Options) -> Vec<(Transport, BusyPort)> {
         (Tcp, kubelets, "kubelets", "--stream-port"),
         (Tcp, replicas, "replicas", "--replica-port"),
         (Tcp, metrics_api, "metrics API", "--metrics-api-port"),
+        (Tcp, page, "live page", "--ui-port"),
         (Tcp, router, "router", "--router-port"),
     ];
     all.into_iter()

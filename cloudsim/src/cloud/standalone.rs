@@ -14,7 +14,7 @@ use objectstore::{
 
 use super::{DATABASE, Options, StartError, metrics::Metrics, recreated};
 use crate::{
-    admin::{Admin, ApiWithAdmin},
+    admin::{Admin, ApiWithAdmin, UserApi},
     admission,
     component_statuses::ComponentStatuses,
     controllers::{
@@ -117,7 +117,7 @@ impl Standalone {
         StartError,
     > {
         let endpoints = HandlerService(ApiWithAdmin {
-            api: self.api.service(),
+            api: UserApi::Own(self.api.service()),
             admin,
         });
         let at = SocketAddr::new(options.address, options.api_port);

@@ -21,8 +21,9 @@ use tracing::info;
 pub(crate) use self::{account::is_valid, origin::authority};
 use self::{
     origin::{is_for, is_from_other_site, is_from_page},
-    sessions::Sessions,
+    sessions::{Sessions, Token, Visitor},
 };
+use crate::reviews::bearer_token;
 
 /// The path of login links.
 const LOGIN: &str = "/ui/login";
@@ -36,6 +37,8 @@ pub(crate) struct Page {
     window: Window,
     /// The names of the cloud.
     names: Arc<[String]>,
+    /// Whether requests are sent on with the tokens of their users.
+    keeps_tokens: bool,
 }
 
 impl Page {
@@ -45,12 +48,24 @@ impl Page {
             sessions: Sessions::default(),
             window,
             names: names.into(),
+            keeps_tokens: false,
         }
     }
 
-    /// Creates a login link for a user: a path that is valid once, for a few minutes.
-    pub(crate) fn login_link(&self, user: Identity) -> LoginLink {
-        let code = self.sessions.add_code(user, Instant::now());
+    /// Sends requests on with the tokens with which their users logged in: another server authenticates them.
+    pub(crate) fn keep_tokens(self) -> Self {
+        Self {
+            keeps_tokens: true,
+            ..self
+        }
+    }
+
+    /// Creates a login link for a user, who has sent these headers: a path that is valid once, for a few minutes.
+    pub(crate) fn login_link(&self, identity: Identity, headers: &HeaderMap) -> LoginLink {
+        let token = bearer_token(headers).ok().filter(|_| self.keeps_tokens);
+        let token = token.map(|token| Token(token.into()));
+        let visitor = Visitor { identity, token };
+        let code = self.sessions.add_code(visitor, Instant::now());
         LoginLink {
             path: format!("{LOGIN}?code={code}"),
             lifetime: sessions::CODE_LIFETIME,
@@ -73,7 +88,11 @@ impl Page {
         let Some(id) = session_id(parts) else {
             return;
         };
-        let Some(user) = self.sessions.user(&id, Instant::now()) else {
+        let Some(Visitor {
+            identity: user,
+            token,
+        }) = self.sessions.user(&id, Instant::now())
+        else {
             return;
         };
         if self.sessions.begin_check(&id, Instant::now()) && !is_valid(client, &user).await {
@@ -81,7 +100,15 @@ impl Page {
             self.sessions.end(&id);
             return;
         }
-        parts.extensions.insert(user);
+        match token.map(|token| HeaderValue::try_from(format!("Bearer {}", token.0))) {
+            None => drop(parts.extensions.insert(user)),
+            Some(Ok(mut value)) => {
+                value.set_sensitive(true);
+                parts.headers.insert(header::AUTHORIZATION, value);
+            }
+            // the token came in a header
+            Some(Err(_)) => {}
+        }
     }
 
     /// Answers a request below `/ui/`.
@@ -118,7 +145,7 @@ impl Page {
                 "This login link was used or has expired. Run `cloudsim ui` to get another one.",
             );
         };
-        info!(user = user.user, "page session started");
+        info!(user = user.identity.user, "page session started");
         let cookie = format!(
             "{}={id}; Path=/; Max-Age={}; Secure; HttpOnly; SameSite=Strict",
             cookie_name(parts),

@@ -23,6 +23,24 @@ const MAX_OF_USER: usize = 8;
 /// The most of all users. Another one replaces the oldest.
 const MAX_GRANTS: usize = 512;
 
+/// A user of the page.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Visitor {
+    pub(super) identity: Identity,
+    /// The token with which the user logged in, where requests are sent on with it.
+    pub(super) token: Option<Token>,
+}
+
+/// A bearer token, which no log shows.
+#[derive(Clone, PartialEq)]
+pub(super) struct Token(pub(super) Arc<str>);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
 /// The codes and sessions of a cloud; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions(Arc<Mutex<Tables>>);
@@ -35,16 +53,16 @@ struct Tables {
 
 impl Sessions {
     /// Adds a code for a user and returns it.
-    pub(super) fn add_code(&self, user: Identity, now: Instant) -> String {
+    pub(super) fn add_code(&self, user: Visitor, now: Instant) -> String {
         self.0.lock().codes.add(user, now + CODE_LIFETIME, now)
     }
 
     /// Begins a session with a code, which becomes invalid. Returns the id of the session, its lifetime, and the user.
-    pub(super) fn begin(&self, code: &str, now: Instant) -> Option<(String, Duration, Identity)> {
+    pub(super) fn begin(&self, code: &str, now: Instant) -> Option<(String, Duration, Visitor)> {
         let mut tables = self.0.lock();
         let user = tables.codes.user(code, now)?;
         tables.codes.0.remove(code);
-        let lifetime = match user.is_master() {
+        let lifetime = match user.identity.is_master() {
             true => SESSION_LIFETIME,
             false => USER_LIFETIME,
         };
@@ -53,7 +71,7 @@ impl Sessions {
     }
 
     /// Returns the user of a session.
-    pub(super) fn user(&self, id: &str, now: Instant) -> Option<Identity> {
+    pub(super) fn user(&self, id: &str, now: Instant) -> Option<Visitor> {
         self.0.lock().sessions.user(id, now)
     }
 
@@ -87,16 +105,16 @@ struct Grants(HashMap<String, Grant>);
 
 #[derive(Debug)]
 struct Grant {
-    user: Identity,
+    user: Visitor,
     end: Instant,
     /// When it was last checked that the account exists.
     checked: Instant,
 }
 
 impl Grants {
-    fn add(&mut self, user: Identity, end: Instant, now: Instant) -> String {
+    fn add(&mut self, user: Visitor, end: Instant, now: Instant) -> String {
         self.0.retain(|_, grant| grant.end > now);
-        let of_user = |other: &Identity| other.user == user.user;
+        let of_user = |other: &Visitor| other.identity.user == user.identity.user;
         if (self.0.values().filter(|grant| of_user(&grant.user))).count() >= MAX_OF_USER {
             self.remove_oldest(of_user);
         }
@@ -113,7 +131,7 @@ impl Grants {
         text
     }
 
-    fn remove_oldest(&mut self, is_meant: impl Fn(&Identity) -> bool) {
+    fn remove_oldest(&mut self, is_meant: impl Fn(&Visitor) -> bool) {
         let meant = self.0.iter().filter(|(_, grant)| is_meant(&grant.user));
         let oldest = meant.min_by_key(|(_, grant)| grant.end);
         if let Some(oldest) = oldest.map(|(text, _)| text.clone()) {
@@ -121,7 +139,7 @@ impl Grants {
         }
     }
 
-    fn user(&self, text: &str, now: Instant) -> Option<Identity> {
+    fn user(&self, text: &str, now: Instant) -> Option<Visitor> {
         let grant = self.0.get(text)?;
         (grant.end > now).then(|| grant.user.clone())
     }
@@ -134,16 +152,20 @@ mod tests {
     #[test]
     fn codes_are_valid_once_and_for_a_while_and_sessions_longer() {
         let (sessions, now) = (Sessions::default(), Instant::now());
-        let code = sessions.add_code(Identity::master(), now);
+        let master = || Visitor {
+            identity: Identity::master(),
+            token: None,
+        };
+        let code = sessions.add_code(master(), now);
         assert_eq!(sessions.begin("wrong", now), None);
         let (id, _, user) = sessions.begin(&code, now).unwrap();
-        assert_eq!(user, Identity::master());
+        assert_eq!(user, master());
         assert_eq!(sessions.begin(&code, now), None);
         assert_eq!(sessions.user(&code, now), None);
         let late = now + SESSION_LIFETIME;
         assert!(sessions.user(&id, late - Duration::from_secs(1)).is_some());
         assert_eq!(sessions.user(&id, late), None);
-        let code = sessions.add_code(Identity::master(), now);
+        let code = sessions.add_code(master(), now);
         assert_eq!(sessions.begin(&code, now + CODE_LIFETIME), None);
         sessions.end(&id);
         assert_eq!(sessions.user(&id, now), None);
@@ -154,7 +176,11 @@ mod tests {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let begin = |second, user: &Identity| {
             let at = now + Duration::from_secs(second);
-            let code = sessions.add_code(user.clone(), at);
+            let visitor = Visitor {
+                identity: user.clone(),
+                token: None,
+            };
+            let code = sessions.add_code(visitor, at);
             sessions.begin(&code, at).unwrap().0
         };
         let is_open = |id: &String| sessions.user(id, now).is_some();

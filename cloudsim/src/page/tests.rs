@@ -22,7 +22,7 @@ fn parts(method: &str, path: &str, headers: &[(&str, &str)]) -> Parts {
 
 /// Logs in as the administrator, and returns the cookie.
 fn login(page: &Page) -> String {
-    let link = page.login_link(Identity::master());
+    let link = page.login_link(Identity::master(), &HeaderMap::new());
     let answer = page.answer(&parts("GET", &link.path, &[]));
     assert_eq!(answer.status(), 303);
     assert_eq!(answer.headers()["location"], "/ui/");
@@ -90,7 +90,7 @@ fn used_link_leads_to_the_page_if_there_is_a_session() {
 #[test]
 fn link_of_another_site_or_for_another_name_does_not_log_in() {
     let page = page();
-    let link = page.login_link(Identity::master());
+    let link = page.login_link(Identity::master(), &HeaderMap::new());
     let other = parts("GET", &link.path, &[("sec-fetch-site", "cross-site")]);
     assert_eq!(page.answer(&other).status(), 403);
     let mut rebound = parts("GET", &link.path, &[]);
@@ -105,11 +105,43 @@ fn link_of_another_site_or_for_another_name_does_not_log_in() {
 async fn session_of_a_deleted_account_ends_at_the_next_check() {
     let page = page();
     let account = Identity::service_account("default", "viewer");
-    let code = page.sessions.add_code(account, Instant::now());
+    let visitor = Visitor {
+        identity: account,
+        token: None,
+    };
+    let code = page.sessions.add_code(visitor, Instant::now());
     let long_ago = Instant::now() - sessions::CHECK_INTERVAL;
     let (id, ..) = page.sessions.begin(&code, long_ago).unwrap();
     let cookie = format!("__Host-cloudsim-6443={id}");
     let headers = [("x-cloudsim-page", "1"), ("cookie", cookie.as_str())];
     assert_eq!(user(&page, &headers).await, None);
     assert_eq!(page.sessions.user(&id, Instant::now()), None);
+}
+
+#[tokio::test]
+async fn where_tokens_are_kept_requests_have_that_of_their_user() {
+    let mut headers = HeaderMap::new();
+    headers.insert(
+        header::AUTHORIZATION,
+        HeaderValue::from_static("Bearer abc"),
+    );
+    let account = Identity::service_account("default", "viewer");
+    for (page, expected) in [(page(), None), (page().keep_tokens(), Some("Bearer abc"))] {
+        let link = page.login_link(account.clone(), &headers);
+        let answer = page.answer(&parts("GET", &link.path, &[]));
+        let cookie = answer.headers()["set-cookie"].to_str().unwrap();
+        let cookie = cookie.split(';').next().unwrap();
+        let mut request = parts(
+            "GET",
+            "/api/v1/pods",
+            &[("cookie", cookie), ("x-cloudsim-page", "1")],
+        );
+        page.authenticate(&mut request, &empty_api()).await;
+        let token = request.headers.get(header::AUTHORIZATION);
+        assert_eq!(token.map(|value| value.to_str().unwrap()), expected);
+        assert_eq!(
+            request.extensions.get::<Identity>().is_some(),
+            expected.is_none()
+        );
+    }
 }

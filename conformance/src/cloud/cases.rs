@@ -1,7 +1,7 @@
 //! The table of cases for clouds.
 
 use super::{
-    Target, delivery, devices, enrolment, limits, malformed, nodes, objects, queries, rules,
+    Target, delivery, devices, enrolment, jobs, limits, malformed, nodes, objects, queries, rules,
     sessions, sync, tunnel,
 };
 use crate::{Case, case::cases};
@@ -62,6 +62,8 @@ pub(super) const CASES: &[Case<Target>] = cases! { Target:
     rules::rest_to_service, "rule.rest-to-servicebus", Extended, "A request to the router is answered by the node's service.", "cloud/pkg/router/provider/servicebus/servicebus.go (module disabled by default)";
     rules::bus_to_rest, "rule.eventbus-to-rest", Extended, "The node is told to subscribe, and its MQTT message is posted to the rule's URL.", "cloud/pkg/router/provider/eventbus/eventbus.go (module disabled by default)";
     rules::service_to_rest, "rule.servicebus-to-rest", Extended, "The call of a program on the node is answered by the rule's URL.", "cloud/pkg/router/provider/servicebus/servicebus.go (module disabled by default)";
+    jobs::pull, "job.pull", Extended, "A job that pulls images is sent with its spec, and completed by the node's reports.", "cloud/pkg/taskmanager (disabled by default), cloud/pkg/controllermanager/nodetask";
+    jobs::unknown_node, "job.unknown-node", Extended, "A job for a node that does not exist fails, with the node in its status.", "cloud/pkg/controllermanager/nodetask (disabled by default)";
     malformed::json, "malformed.json", Core, "Bytes that are not JSON harm no other session.", "pkg/viaduct/pkg/packer";
     malformed::types, "malformed.types", Core, "A message with fields of other types harms no other session.", "staging/src/github.com/kubeedge/beehive/pkg/core/model/message.go";
     malformed::unknown, "malformed.unknown", Core, "Messages of unknown kinds do not end the session.", "cloud/pkg/cloudhub/dispatcher/message_dispatcher.go";

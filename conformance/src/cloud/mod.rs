@@ -4,6 +4,7 @@ mod cases;
 mod delivery;
 mod devices;
 mod enrolment;
+mod jobs;
 mod limits;
 mod malformed;
 mod nodes;

@@ -11,7 +11,7 @@ use peer::{Failure, ensure};
 use serde_json::json;
 use wire::{Change, ResourceType, Upstream};
 
-use super::target::{DELIVERY_DEADLINE, NODE_LEASES, Target, node_object};
+use super::target::{DELIVERY_DEADLINE, NODE_LEASES, PlayedNode, Target, node_object};
 
 /// Returns a query for the node's lease. Every cloud answers it, and it changes nothing.
 pub(super) fn lease_query(node: &str) -> Upstream {
@@ -49,8 +49,8 @@ pub(super) async fn register_again(target: Arc<Target>) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) async fn status(target: Arc<Target>) -> Result<(), Failure> {
-    let mut node = target.node("status").await?;
+/// Reports that a node is ready, and waits until the API has it.
+pub(super) async fn report_ready(target: &Target, node: &mut PlayedNode) -> Result<(), Failure> {
     let patch = json!({"status": {
         "conditions": [{"type": "Ready", "status": "True", "reason": "EdgeReady", "message": "conformance",
             "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
@@ -72,7 +72,7 @@ pub(super) async fn status(target: Arc<Target>) -> Result<(), Failure> {
         "the answer does not contain the patched object"
     );
     target
-        .wait(&nodes(&target), &node.name, "the patched status", |node| {
+        .wait(&nodes(target), &node.name, "the patched status", |node| {
             node.and_then(|node| node.status.as_ref()?.conditions.as_ref())
                 .is_some_and(|list| {
                     list.iter()
@@ -80,6 +80,11 @@ pub(super) async fn status(target: Arc<Target>) -> Result<(), Failure> {
                 })
         })
         .await
+}
+
+pub(super) async fn status(target: Arc<Target>) -> Result<(), Failure> {
+    let mut node = target.node("status").await?;
+    report_ready(&target, &mut node).await
 }
 
 pub(super) async fn lease(target: Arc<Target>) -> Result<(), Failure> {

@@ -125,6 +125,10 @@ impl Target {
             left.extend(remaining("namespace", &self.namespace, deleted));
             let leases = Api::<Lease>::namespaced(client(), NODE_LEASES);
             left.extend(self.remove_ours("lease", leases, &immediate).await);
+            left.extend(
+                self.remove_ours("job", super::jobs::api(self), &immediate)
+                    .await,
+            );
             // last: a session that has just ended may still register its node
             let nodes = Api::<Node>::all(client());
             left.extend(self.remove_ours("node", nodes, &immediate).await);

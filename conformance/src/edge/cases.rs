@@ -1,6 +1,8 @@
 //! The table of cases for edges, in the order in which they run.
 
-use super::{devices, joining, mqtt, node, pods, reconnection, robustness, state::Cloud, tunnel};
+use super::{
+    devices, jobs, joining, mqtt, node, pods, reconnection, robustness, state::Cloud, tunnel,
+};
 use crate::{Case, case::cases};
 
 /// All cases, for one edge, one after the other.
@@ -30,6 +32,7 @@ pub(super) const CASES: &[Case<Cloud>] = cases! { Cloud:
     mqtt::rule_to_bus, "rule.publish", Extended, "A publication of the cloud arrives at MQTT clients.", "edge/pkg/eventbus/eventbus.go";
     mqtt::rule_from_bus, "rule.subscribe", Extended, "MQTT messages on a topic of a rule are uploaded.", "edge/pkg/eventbus/eventbus.go";
     mqtt::rule_to_service, "rule.service-call", Extended, "A call of a service that does not listen is answered.", "edge/pkg/servicebus/servicebus.go (disabled by default)";
+    jobs::pull, "job.pull", Extended, "A job that pulls images is carried out, and each action is reported.", "edge/pkg/taskmanager (disabled by default)";
     robustness::unknown_kind, "delivery.unknown-kind", Core, "An object of an unknown kind is acknowledged.", "edge/pkg/metamanager/process.go";
     robustness::unknown_messages, "delivery.unknown-messages", Core, "Messages of unknown groups and operations do not end the session.", "edge/pkg/edgehub/messagehandler";
     robustness::late_answer, "delivery.late-answer", Core, "An answer that nobody waits for is dropped.", "edge/pkg/edgehub/messagehandler";

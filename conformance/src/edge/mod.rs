@@ -4,6 +4,7 @@ mod answers;
 mod cases;
 mod devices;
 mod hub;
+mod jobs;
 mod joining;
 mod kit;
 mod mqtt;

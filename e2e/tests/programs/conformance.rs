@@ -103,7 +103,10 @@ fn start_node(
 ) -> anyhow::Result<Process> {
     let config = Node::configure(directory, ports, token)?;
     let mut text = fs::read_to_string(&config)?;
-    let service_bus = format!("serviceBus: {{enable: true, port: {}}}", more.https);
+    let service_bus = format!(
+        "serviceBus: {{enable: true, port: {}}}\n  taskManager: {{enable: true}}",
+        more.https
+    );
     for (from, to) in [
         ("modules:\n", format!("modules:\n  {service_bus}\n")),
         ("mqttMode: 2", "mqttMode: 0".to_owned()),

@@ -61,6 +61,10 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "PORT", value_parser = values::port, requires = "cluster", help_heading = headings::CLUSTER)]
     pub metrics_api_port: Option<u16>,
 
+    /// HTTPS port of the live page, where users log in with tokens of the cluster, usually 10007 [default: none]
+    #[arg(long, value_name = "PORT", value_parser = values::port, requires = "cluster", help_heading = headings::CLUSTER)]
+    pub ui_port: Option<u16>,
+
     /// Port at which other replicas reach this one, to forward logs, commands, router calls and relayed streams, usually 10005
     /// [default: none]
     #[arg(long, value_name = "PORT", value_parser = values::port, requires = "cluster", help_heading = headings::CLUSTER)]
@@ -133,6 +137,7 @@ mod tests {
             &["--health-port", "1"][..],
             &["--replica-port", "1"],
             &["--metrics-api-port", "1"],
+            &["--ui-port", "1"],
             &["--kube-context", "c", "--replica-address", "192.0.2.1"],
             &["--installation", "i"],
             &["--in-cluster"],

@@ -34,6 +34,7 @@ pub(super) async fn options(args: &ClusterArgs, address: IpAddr) -> anyhow::Resu
         node_groups: args.node_groups,
         health_port: args.health_port,
         metrics_api_port: args.metrics_api_port,
+        page_port: args.ui_port,
         peer,
         ..ClusterOptions::new(config, &replica())
     })

@@ -17,6 +17,7 @@ mod keys;
 mod leftovers;
 mod metrics_api;
 mod outages;
+mod page;
 mod relays;
 mod replicas;
 mod rights;

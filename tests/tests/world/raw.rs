@@ -145,10 +145,22 @@ impl Caller {
         headers: &str,
         body: &[u8],
     ) -> io::Result<(u16, Vec<u8>)> {
+        let (status, _, body) = self.exchange(address, ("GET", path), headers, body).await?;
+        Ok((status, body))
+    }
+
+    /// One request; returns the status, the head and the body of the response.
+    pub(crate) async fn exchange(
+        &self,
+        address: SocketAddr,
+        (method, path): (&str, &str),
+        headers: &str,
+        body: &[u8],
+    ) -> io::Result<(u16, String, Vec<u8>)> {
         let mut stream = self.tls(address).await?;
         let length = body.len();
         let head = format!(
-            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).await?;
         stream.write_all(body).await?;
@@ -162,7 +174,8 @@ impl Caller {
             .position(|bytes| bytes == b"\r\n\r\n")
             .unwrap()
             + 4;
-        Ok((status, answer[end..].to_vec()))
+        let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+        Ok((status, head, answer[end..].to_vec()))
     }
 
     /// A connection to the hub with these headers.

@@ -11,7 +11,7 @@ mod revoked_sessions;
 mod rights;
 mod sessions;
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -19,6 +19,7 @@ use kube::{
     Api, Client, Config,
     client::{Body, ClientBuilder},
 };
+use kubeapi::serve::{HandlerService, Server};
 use tokio::{sync::watch, time::timeout};
 use tower::util::{MapRequestLayer, option_layer};
 use tracing::info;
@@ -34,11 +35,12 @@ pub use self::{
     rights::{RULES, RequiredRules, Right, RightsError},
     sessions::of_all_replicas,
 };
-use super::metrics::Metrics;
+use super::{StartError, metrics::Metrics};
 use crate::{
+    admin::{Admin, ApiWithAdmin, ClusterApi, UserApi},
     controllers::{events::Recorder, manager, workloads::Shared},
     peers::{PeerOptions, PeerTls, Reached, ReadPeers},
-    pki::{JoinToken, JoinTokens, NAMESPACE, NodeCertificates, Pki, PkiError},
+    pki::{self, JoinToken, JoinTokens, NAMESPACE, NodeCertificates, Pki, PkiError},
     sessions::Sessions,
     tasks::Tasks,
 };
@@ -69,6 +71,8 @@ pub struct ClusterOptions {
     pub health_port: Option<u16>,
     /// The port of `metrics.k8s.io` for the cluster's API server, 0 for any free one; `None` if it is not served.
     pub metrics_api_port: Option<u16>,
+    /// The port of the live page, which passes on requests with the tokens of its users; 0 for any free one, `None` if it is not served.
+    pub page_port: Option<u16>,
     /// How other replicas reach this one; `None` if they do not.
     pub peer: Option<PeerOptions>,
     /// Sees the requests to the cluster's API.
@@ -86,6 +90,7 @@ impl ClusterOptions {
             node_groups: true,
             health_port: None,
             metrics_api_port: None,
+            page_port: None,
             peer: None,
             observer: None,
         }
@@ -303,6 +308,35 @@ impl Backed {
             Box::pin(async move { Ok(sessions::peers(&client, &replica).await?) })
         });
         Ok(Some((options, tls, read)))
+    }
+
+    /// Serves the live page, if it is on; returns its address.
+    pub(super) async fn serve_page(
+        &self,
+        options: &super::Options,
+        admin: Admin,
+        pki: &Pki,
+        tasks: &Tasks,
+    ) -> Result<Option<SocketAddr>, StartError> {
+        let Some(port) = self.options.page_port else {
+            return Ok(None);
+        };
+        let server = self.options.config.cluster_url.to_string();
+        let api = ClusterApi::new(&self.options.config)
+            .map_err(|source| ClusterError::Client { server, source })?;
+        let api = UserApi::Cluster(api);
+        let at = SocketAddr::new(options.address, port);
+        let tls = pki::api_tls(pki.server())?;
+        let service = HandlerService(ApiWithAdmin { api, admin });
+        let server = Server::bind(at, Some(tls), service).await;
+        let server = server.map_err(|source| StartError::Bind {
+            server: "live page",
+            option: "--ui-port",
+            source,
+        })?;
+        let address = server.local_addr();
+        tasks.spawn("live page", server.run(tasks.child_token()));
+        Ok(Some(address))
     }
 
     pub(super) fn leading(&self) -> Leading {
