@@ -79,6 +79,53 @@ fn a_container_says_what_it_was_made_from() {
 }
 
 #[test]
+fn a_container_gets_its_devices_but_not_other_labels_of_its_own() {
+    use wire::cri::{CdiDevice, Device, Mount};
+
+    let pod = pod();
+    let spec = &pod.spec.as_ref().unwrap().containers[0];
+    let mount = |path: &str| Mount {
+        container_path: path.into(),
+        ..Mount::default()
+    };
+    let devices = crate::device_manager::ContainerDevices {
+        mounts: vec![mount("/of-device")],
+        devices: vec![Device {
+            container_path: "/dev/camera".into(),
+            host_path: "/dev/video0".into(),
+            permissions: "rw".into(),
+        }],
+        annotations: [
+            ("example.com/camera".to_owned(), "0".to_owned()),
+            (names::RESTART_COUNT.to_owned(), "77".to_owned()),
+        ]
+        .into(),
+        cdi_devices: vec![CdiDevice {
+            name: "example.com/camera=0".into(),
+        }],
+        ..Default::default()
+    };
+    let inputs = ContainerInputs {
+        environment: &Environment::default(),
+        mounts: vec![mount("/of-volume")],
+        devices: devices.clone(),
+        image: image(None, ""),
+        attempt: 2,
+        restart_step: 1,
+        machine_resources: &MachineResources::default(),
+        target_id: None,
+        profiles: std::path::Path::new("/var/lib/kubelet/seccomp"),
+        boot_id: "b-1",
+    };
+    let config = container(&pod, spec, inputs);
+    assert_eq!(config.mounts, [mount("/of-device"), mount("/of-volume")]);
+    assert_eq!(config.devices, devices.devices);
+    assert_eq!(config.cdi_devices, devices.cdi_devices);
+    assert_eq!(config.annotations["example.com/camera"], "0");
+    assert_eq!(config.annotations[names::RESTART_COUNT], "2");
+}
+
+#[test]
 fn the_host_network_takes_the_hosts_name_and_ports() {
     let mut pod = pod();
     pod.spec.as_mut().unwrap().host_network = Some(true);
