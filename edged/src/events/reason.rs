@@ -28,6 +28,8 @@ pub(crate) const PREEMPTING: &str = "Preempting";
 pub(crate) const NODE_SHUTDOWN: &str = "NodeShutdown";
 /// The manifest of a static pod was rejected.
 pub(crate) const INVALID_STATIC_POD: &str = "InvalidStaticPod";
+/// A new pod waits until the plugin of a device has registered.
+pub(crate) const WAITING_FOR_DEVICE_PLUGIN: &str = "WaitingForDevicePlugin";
 /// An annotation or label of the pod has no effect on this node.
 pub(crate) const UNSUPPORTED_ANNOTATION: &str = "UnsupportedAnnotation";
 /// A sandbox could not be created.

@@ -98,7 +98,17 @@ impl Admitter {
         }
         match self.deps.devices.allocate(pod).await {
             Ok(()) => Some(()),
-            Err(AllocateError::Awaited(_)) => None,
+            Err(error @ AllocateError::Awaited(_)) => {
+                let reported = self.deps.pod_cache.with(uid(pod), |state| {
+                    std::mem::replace(&mut state.reported_device_wait, true)
+                });
+                if !reported {
+                    let reason = reason::WAITING_FOR_DEVICE_PLUGIN;
+                    let events = &self.deps.events;
+                    events.pod(pod, EventType::Warning, reason, error.to_string());
+                }
+                None
+            }
             Err(error) => {
                 let why = format!("Allocate failed due to {error}, which is unexpected");
                 self.reject(pod, Waiting::new("UnexpectedAdmissionError", why));

@@ -77,6 +77,8 @@ pub(crate) struct PodState {
     pub(super) volumes_removed: bool,
     /// Whether the event of its exceeded deadline was recorded.
     pub(super) reported_deadline: bool,
+    /// Whether the event was recorded that it waits for a device plugin.
+    pub(super) reported_device_wait: bool,
     /// Whether the pod was terminated completely.
     pub(super) is_terminated: bool,
     /// Containers being stopped, and when they are killed.

@@ -215,6 +215,12 @@ fn devices_stay_with_their_pods_when_agent_and_plugin_restart() -> anyhow::Resul
     wait_counts(&rig, "0", "0")?;
     // while its plugin is away, a new pod waits
     apply(&rig, &[user("two", 1)])?;
+    until("an event", || {
+        let events = rig.cloud.events("two", "WaitingForDevicePlugin")?;
+        let text = format!("the device plugin of {RESOURCE} has not registered yet");
+        ensure!(events == [text], "{events:?}");
+        Ok(())
+    })?;
     let plugin = Plugin::start(&kubelet(&rig), RESOURCE, all())?;
     wait_counts(&rig, "3", "3")?;
     let other = devices_inside(&rig, "two")?;
