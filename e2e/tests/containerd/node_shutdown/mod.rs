@@ -58,6 +58,9 @@ fn ready(rig: &RealRig) -> anyhow::Result<Value> {
 #[test]
 fn pods_end_by_priority_before_the_machine_shuts_down() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
+    // before the agent starts, which watches the directory then
+    let manifests = rig.directory.path().join("node/manifests");
+    fs::create_dir_all(&manifests)?;
     let logind = Logind::start(rig.directory.path())?;
     start_agent(&mut rig, &logind)?;
     logind.wait_held(1)?;
@@ -68,8 +71,6 @@ fn pods_end_by_priority_before_the_machine_shuts_down() -> anyhow::Result<()> {
     );
     let critical = json!({"priorityClassName": "system-node-critical"});
     let manifest = slow_pod(&rig, "fixed", 0, &json!({}));
-    let manifests = rig.directory.path().join("node/manifests");
-    fs::create_dir_all(&manifests)?;
     fs::write(manifests.join("fixed.json"), manifest.to_string())?;
     apply(
         &rig,
