@@ -2,12 +2,12 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
+use crate::hold;
+
 /// The domain of KubeEdge's names.
 const DOMAIN: &str = "kubeedge.io";
 /// The domains of names that this agent handles, or writes itself.
 const HANDLED: &[&str] = &["outrigger.kubeedge.io"];
-/// The annotation, or label, with which EdgeCore keeps a pod's update back until it is confirmed on the node.
-const HOLD_UPGRADE: &str = "edge.kubeedge.io/hold-upgrade";
 
 /// Returns a message for each annotation or label of the pod that an EdgeCore may act on and this agent does not.
 pub(crate) fn without_effect(pod: &Pod) -> Vec<String> {
@@ -24,7 +24,8 @@ pub(crate) fn without_effect(pod: &Pod) -> Vec<String> {
         .iter()
         .flatten()
         .map(|(name, _)| ("label", name));
-    let labels = labels.filter(|(_, name)| *name == HOLD_UPGRADE);
+    let labels = labels.filter(|(_, name)| *name == hold::ANNOTATION);
+    let annotations = annotations.filter(|(_, name)| *name != hold::ANNOTATION);
     let unhandled = annotations
         .chain(labels)
         .filter(|(_, name)| is_unhandled(name));
@@ -51,7 +52,7 @@ fn is_unhandled(name: &str) -> bool {
 
 fn consequence(name: &str) -> &'static str {
     match name {
-        HOLD_UPGRADE => "updates of the pod are carried out at once, without a confirmation",
+        hold::ANNOTATION => "only the annotation of this name holds a pod",
         _ => "edge-agent does not know it; remove it, or check its spelling",
     }
 }
@@ -66,12 +67,6 @@ mod tests {
     fn names_of_kubeedge_without_effect_are_found_and_no_others() {
         let pod = |metadata| serde_json::from_value::<Pod>(json!({"metadata": metadata})).unwrap();
         let found = |metadata| without_effect(&pod(metadata));
-        let held = found(json!({"annotations": {"edge.kubeedge.io/hold-upgrade": "true"}}));
-        assert!(
-            held.len() == 1
-                && held[0].contains("annotation edge.kubeedge.io/hold-upgrade has no effect"),
-            "{held:?}"
-        );
         for metadata in [
             json!({"labels": {"edge.kubeedge.io/hold-upgrade": "true"}}),
             json!({"annotations": {"kubeedge.io/x": ""}}),
@@ -81,6 +76,7 @@ mod tests {
         }
         for metadata in [
             json!({}),
+            json!({"annotations": {"edge.kubeedge.io/hold-upgrade": "true"}}),
             json!({"labels": {"apps.kubeedge.io/group": "a"}}),
             json!({"annotations": {"outrigger.kubeedge.io/manifest": "", "notkubeedge.io/x": "", "kubeedge.io": ""}}),
         ] {

@@ -42,6 +42,7 @@ pub mod events;
 mod eviction;
 mod fields;
 mod gc;
+pub mod hold;
 mod housekeeping;
 mod image_puller;
 mod log_links;

@@ -14,6 +14,7 @@ use crate::{
     annotations,
     device_manager::{AllocateError, DeviceManager},
     events::{EventType, Recorder, reason},
+    hold,
     observed::ObservedPod,
     pressure::{EVICTED, Pressure},
     shutdown_status::{self, ShutdownStatus},
@@ -153,6 +154,7 @@ impl Admitter {
         let mut admitted: Vec<&Pod> = living().filter(|pod| is_admitted(pod)).collect();
         let is_new = |pod: &&Pod| {
             !was_admitted(pod)
+                && !hold::is_held(pod)
                 && pod.metadata.deletion_timestamp.is_none()
                 && self.decision(uid(pod)).is_none()
         };

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::{context::Context, error::Error, identity::Identity, record_event};
 use crate::{
+    hold,
     observed::ObservedPod,
     specs,
     status::{self, PodStatusInputs, Waiting},
@@ -122,6 +123,21 @@ pub(super) async fn report_rejection(
             .start_time
             .clone()
             .or_else(|| Some(timestamps::to_api(Timestamp::now()))),
+        ..old
+    };
+    patch_status(context, pod, identity, status).await
+}
+
+/// Reports that a pod waits for its release. It has not begun, so its status has no start time.
+pub(super) async fn report_held(
+    context: &Context,
+    pod: &Pod,
+    identity: &Identity<'_>,
+) -> Result<(), Error> {
+    let old = pod.status.clone().unwrap_or_default();
+    let status = PodStatus {
+        phase: Some("Pending".into()),
+        conditions: Some(hold::conditions(pod, true, Timestamp::now())),
         ..old
     };
     patch_status(context, pod, identity, status).await

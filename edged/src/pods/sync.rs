@@ -21,6 +21,7 @@ use super::{
     terminate, volume_manager,
 };
 use crate::{
+    hold,
     observed::ObservedPod,
     plan::{self, DesiredPod, Plan},
     timestamps,
@@ -66,6 +67,10 @@ async fn sync_pod(
     let mut observed = context.observe_first(pod, identity).await?;
     let mut next = None;
     if !desired.is_finished(&observed) {
+        if hold::is_held(pod) && observed.sandboxes.is_empty() {
+            report::report_held(context, pod, identity).await?;
+            return Ok(Action::await_change());
+        }
         match context.admitter.decide(pod, &observed).await {
             Some(Decision::Admitted) => {}
             Some(Decision::Rejected(why)) => {

@@ -21,7 +21,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::cache::PodCache;
 use crate::{
-    Progress, plan,
+    Progress, hold, plan,
     references::{self, Reference},
     trigger::Trigger,
 };
@@ -157,6 +157,7 @@ fn fingerprint(pod: &Pod) -> Option<u64> {
         &meta.labels,
         &meta.annotations,
         meta.deletion_grace_period_seconds,
+        hold::is_held(pod),
     )
         .hash(&mut hasher);
     meta.deletion_timestamp

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 /// Returns how long ago `time` (RFC 3339) was.
-pub(super) fn since(time: Option<&Value>, now: Timestamp) -> String {
+pub fn since(time: Option<&Value>, now: Timestamp) -> String {
     match time.and_then(Value::as_str).filter(|text| !text.is_empty()) {
         None => "<unknown>".to_owned(),
         Some(text) => match text.parse::<Timestamp>() {

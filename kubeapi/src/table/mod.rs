@@ -25,6 +25,7 @@ mod registration;
 mod storage;
 mod workload;
 
+pub use age::since as age;
 use printer::{Printer, definition};
 
 /// How much of the object each row contains (`includeObject`).
