@@ -8,6 +8,7 @@ pub mod bundle;
 mod check;
 pub mod cli;
 pub mod config;
+mod ctl;
 pub mod database;
 pub mod devicetwin;
 pub mod edgehub;

@@ -23,9 +23,9 @@ use tracing::{error, info, warn};
 use crate::{
     app::{self, AgentParts, App},
     bundle, check,
-    cli::{Bundle, Check, Cli, Command, Join, Reset, Status},
+    cli::{Bundle, Check, Cli, Command, Ctl, Join, Reset, Status},
     config::{self, Config},
-    database, environment,
+    ctl, database, environment,
     join::{self, AfterJoin},
     log,
     output::Output,
@@ -102,9 +102,14 @@ pub fn run(cli: &Cli) -> ExitCode {
                 Err(error) => return failed(&error),
             }
         }
+        Some(Command::Ctl(command)) => {
+            let done = ctl::run(command, &command.paths().or(&cli.config), out);
+            return done.unwrap_or_else(|error| failed(&error));
+        }
         Some(Command::Confirm(paths)) => {
-            return status::confirm(&paths.or(&cli.config), out)
-                .unwrap_or_else(|error| failed(&error));
+            let confirm = Ctl::Confirm(paths.clone());
+            let done = ctl::run(&confirm, &paths.or(&cli.config), out);
+            return done.unwrap_or_else(|error| failed(&error));
         }
         Some(Command::Status(command)) => {
             let command = Status {

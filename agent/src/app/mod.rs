@@ -60,7 +60,7 @@ use tracing::warn;
 use crate::{
     config::Config,
     devicetwin::DeviceTwin,
-    edgehub::{self, Proxy, Traffic},
+    edgehub::{self, EdgeHub, Inbound, Proxy, Traffic},
     edgemesh::EdgeMesh,
     eventbus::Bus,
     file::missing_directory,
@@ -78,16 +78,20 @@ mod mesh;
 mod metrics;
 mod node_events;
 mod node_jobs;
+mod operations;
 mod pods;
 mod sealing;
 mod services;
 mod unserved;
 
-use self::late_store::LateStore;
 pub(crate) use self::meta_server::{in_cluster_files, requested_files};
 pub use self::{
     error::Error,
     sealing::{KeysError, seal},
+};
+use self::{
+    late_store::LateStore,
+    operations::{NodeObjects, NodeOperations},
 };
 
 /// The file of the store, beside EdgeCore's own database, whose form differs.
@@ -312,14 +316,8 @@ impl App {
         let (hub, inbound, hub_task) = edgehub::new(hub);
         let (link, traffic) = (hub.link(), hub.traffic());
         let (store, to_cloud, own_hub) = (parts.store.clone(), hub.clone(), hub.clone());
-        let (meta, ends) = metamanager::new(metamanager::Config {
-            node_name: config.node.name.clone(),
-            store: parts.store,
-            hub,
-            inbound,
-            timing: timing(config),
-            server: meta_server::config(config, parts.copies)?,
-        });
+        let stores = (parts.store, parts.copies);
+        let (meta, ends) = metamanager::new(meta_config(config, (hub, inbound), stores)?);
         let (meta_server, is_served) = (ends.server, config.meta_manager.meta_server.is_some());
         let listening = meta_server
             .as_ref()
@@ -365,9 +363,11 @@ impl App {
             dmi: dmi.clone(),
             vitals: supervisor.vitals(),
         };
+        let objects = store.clone();
         let diagnostics = metrics::diagnostics(sources, Storage::new(store));
         let mut modules = status::Modules::new(&traffic, devices.as_ref(), dmi, &diagnostics);
-        modules.jobs.clone_from(&jobs);
+        let operations = NodeOperations::new(config, &meta, parts.runtime.clone(), jobs);
+        let mut objects = NodeObjects::new(objects, &meta, operations, meta_server.as_ref());
         let dns = mesh
             .as_ref()
             .and_then(|mesh| mesh::start_dns(config, mesh, &mut supervisor, &shutdown));
@@ -384,12 +384,14 @@ impl App {
             let to_cloud = pods::ToCloud::new(&meta, &parts.recorder);
             let kubelet = pods::start(config, edged, to_cloud, &mut supervisor, &shutdown)?;
             modules.kubelet = Some(kubelet.clone());
+            objects.set_kubelet(&kubelet);
             if let Some(meta_server) = &meta_server {
                 meta_server.set_kubelet(Arc::new(kubelet));
             }
         } else {
             pods::warn_without(config);
         }
+        modules.objects = Some(objects.build());
         supervisor.supervise("metamanager", ends.task, &shutdown);
         if let Some(meta_server) = meta_server {
             supervisor.supervise_optional("metaserver", meta_server, &shutdown);
@@ -493,6 +495,21 @@ pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
         burst: hub.burst,
         max_message: wire::json::DEFAULT_LIMIT,
         recorder: Default::default(),
+    })
+}
+
+fn meta_config(
+    config: &Config,
+    (hub, inbound): (EdgeHub, Inbound),
+    (store, copies): (Arc<dyn Store>, Option<Arc<dyn Store>>),
+) -> Result<metamanager::Config, Error> {
+    Ok(metamanager::Config {
+        node_name: config.node.name.clone(),
+        store,
+        hub,
+        inbound,
+        timing: timing(config),
+        server: meta_server::config(config, copies)?,
     })
 }
 

@@ -12,6 +12,7 @@ use crate::{
 
 mod check;
 mod check_table;
+mod ctl;
 mod global;
 mod join;
 mod labels;
@@ -22,6 +23,7 @@ pub mod values;
 pub use self::{
     check::{Bundle, Check, Status},
     check_table::{CHECKS, CheckEntry, CheckName, Stage, checks_of},
+    ctl::{Ctl, GetOutput, Logs, ObjectKind, Scope},
     global::{GLOBAL_OPTIONS, HelpArgs},
     join::{Driver, InstallPaths, Join, Reset, node_ip},
     labels::{check_label_key, check_label_value, label, subdomain},
@@ -57,6 +59,12 @@ Examples:
     edge-agent check
     edge-agent status
     edge-agent bundle
+
+  Show this node's pods and devices, follow a log, and run a command, without the cloud:
+    edge-agent ctl get pods -A
+    edge-agent ctl get devices
+    edge-agent ctl logs -f web
+    edge-agent ctl exec web -- ls /
 
   Print what is stored on this node, and check the database:
     edge-agent db dump | jq .
@@ -107,6 +115,9 @@ Exit code: 0 without errors, 1 with errors.";
 
 const CONFIRM_NOTES: &str = "\
 A NodeUpgradeJob with requireConfirmation: true waits on the node after its check. This command lets it continue, and prints its name.";
+
+const CTL_NOTES: &str = "\
+Run as root on the node; the agent must run. The commands need neither the cloud nor kubectl nor MetaServer.";
 
 const EXPORT_NOTES: &str = "\
 EdgeCore then continues with the node's current pods. The command lists the objects that EdgeCore cannot store.
@@ -209,6 +220,9 @@ pub enum Command {
     /// Confirm the upgrade of this node that waits for it
     #[command(after_help = CONFIRM_NOTES)]
     Confirm(InstallPaths),
+    /// Show pods and devices of this node, and restart or release pods, with or without the cloud
+    #[command(subcommand, after_help = CTL_NOTES)]
+    Ctl(Box<Ctl>),
     /// Inspect, check or export the node's database
     #[command(subcommand, alias = "database")]
     Db(Db),

@@ -36,7 +36,7 @@ use tokio::sync::mpsc;
 pub(crate) use self::{
     damaged::{remove_damaged_copies, remove_unrecoverable},
     export::{DeviceRows, ExportSummary, export},
-    server::{ensure_address, remove_addresses},
+    server::{Done, Operation, Operations, Refusal, ensure_address, remove_addresses},
     takeover::{has_edgecore_run_since, note_exported},
 };
 use self::{

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, header};
+use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -17,7 +17,7 @@ use wire::text::printable_bytes;
 
 use super::{
     report::StatusReport,
-    server::{CONFIRM_PATH, METRICS_PATH, STATUS_PATH},
+    server::{METRICS_PATH, STATUS_PATH},
 };
 
 /// How long the agent may take.
@@ -38,9 +38,6 @@ pub(crate) enum ClientError {
         "no permission for {0}; run this command as root, or as a member of the group status.group of edgecore.yaml"
     )]
     Permission(PathBuf),
-    /// The agent refused the request.
-    #[error("{0}")]
-    Refused(String),
     /// The connection failed.
     #[error("the agent at {0} does not answer: {1}; `edge-agent check` shows the cause")]
     Failed(PathBuf, String),
@@ -53,7 +50,6 @@ impl ClientError {
             Self::NotRunning(socket) => format!("nothing answers at {}", socket.display()),
             Self::Permission(socket) => format!("no permission for {}", socket.display()),
             Self::Failed(socket, why) => format!("no answer at {}: {why}", socket.display()),
-            Self::Refused(why) => why.clone(),
         }
     }
 }
@@ -63,7 +59,7 @@ impl ClientError {
 /// # Errors
 /// No agent answers.
 pub(crate) async fn request_status(socket: &Path) -> Result<StatusReport, ClientError> {
-    let body = request(socket, Method::GET, STATUS_PATH).await?;
+    let body = request(socket, STATUS_PATH).await?;
     serde_json::from_slice(&body)
         .map_err(|error| ClientError::Failed(socket.to_owned(), error.to_string()))
 }
@@ -73,44 +69,41 @@ pub(crate) async fn request_status(socket: &Path) -> Result<StatusReport, Client
 /// # Errors
 /// No agent answers.
 pub(crate) async fn request_metrics(socket: &Path) -> Result<Bytes, ClientError> {
-    request(socket, Method::GET, METRICS_PATH).await
+    request(socket, METRICS_PATH).await
 }
 
-/// Confirms the upgrade that waits for it; returns the name of its job.
-///
-/// # Errors
-/// No agent answers, or no upgrade waits.
-pub(crate) async fn confirm_upgrade(socket: &Path) -> Result<String, ClientError> {
-    let job = request(socket, Method::POST, CONFIRM_PATH).await?;
-    Ok(printable_bytes(&job, MAX_REFUSAL_BYTES))
-}
-
-async fn request(socket: &Path, method: Method, path: &str) -> Result<Bytes, ClientError> {
+async fn request(socket: &Path, path: &str) -> Result<Bytes, ClientError> {
     let late = |_| {
         let why = format!("no answer within {} s", REQUEST_TIMEOUT.as_secs());
         Err(ClientError::Failed(socket.to_owned(), why))
     };
-    timeout(REQUEST_TIMEOUT, send(socket, method, path))
+    timeout(REQUEST_TIMEOUT, send(socket, path))
         .await
         .unwrap_or_else(late)
 }
 
-async fn send(socket: &Path, method: Method, path: &str) -> Result<Bytes, ClientError> {
-    let failed = |why: String| ClientError::Failed(socket.to_owned(), why);
+/// Connects to the agent.
+///
+/// # Errors
+/// No agent listens, or this user may not connect.
+pub(crate) async fn connect(socket: &Path) -> Result<UnixStream, ClientError> {
     let stream = UnixStream::connect(socket).await;
-    let stream = stream.map_err(|error| match error.kind() {
+    stream.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             ClientError::NotRunning(socket.to_owned())
         }
         io::ErrorKind::PermissionDenied => ClientError::Permission(socket.to_owned()),
-        _ => failed(error.to_string()),
-    })?;
+        _ => ClientError::Failed(socket.to_owned(), error.to_string()),
+    })
+}
+
+async fn send(socket: &Path, path: &str) -> Result<Bytes, ClientError> {
+    let failed = |why: String| ClientError::Failed(socket.to_owned(), why);
+    let stream = connect(socket).await?;
     let connected = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = connected.map_err(|error| failed(error.to_string()))?;
     let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
+    let request = Request::get(path)
         .header(header::HOST, "edge-agent")
         .body(Empty::<Bytes>::new())
         .map_err(|error| failed(error.to_string()))?;
@@ -122,11 +115,9 @@ async fn send(socket: &Path, method: Method, path: &str) -> Result<Bytes, Client
         .await;
     let body = body.map_err(|error| failed(error.to_string()))?.to_bytes();
     if status != StatusCode::OK {
-        let why = printable_bytes(body.trim_ascii_end(), MAX_REFUSAL_BYTES);
-        return Err(match status {
-            StatusCode::BAD_REQUEST => ClientError::Refused(why),
-            _ => failed(why),
-        });
+        return Err(failed(
+            printable_bytes(&body, MAX_REFUSAL_BYTES).trim().to_owned(),
+        ));
     }
     Ok(body)
 }

@@ -1,20 +1,23 @@
-//! Serves the state of the agent on a Unix socket: HTTP/1, for root and one group.
+//! Serves the state of the agent on a Unix socket: HTTP/1, for root and one group; the objects of the node for root.
 
 use std::{
     convert::Infallible,
     fs, io,
     os::unix::fs::{PermissionsExt, chown},
     path::Path,
-    sync::Arc,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use nix::unistd::Group;
+use kubeapi::Body;
+use nix::unistd::{Group, Uid};
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -24,7 +27,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::source::StatusSource;
+use super::{
+    objects::{Objects, failure, response},
+    source::StatusSource,
+};
 use crate::config::StatusSocket;
 
 /// The mode of the socket, for its owner and its group.
@@ -39,10 +45,9 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_HEAD_BYTES: usize = 8 * 1024;
 /// The wait after a connection could not be accepted.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// The paths of the state, of the metrics, and of the confirmation of an upgrade.
+/// The path of the state, and that of the metrics.
 pub(super) const STATUS_PATH: &str = "/status";
 pub(super) const METRICS_PATH: &str = "/metrics";
-pub(super) const CONFIRM_PATH: &str = "/confirm-upgrade";
 
 /// Why the socket is not served.
 #[derive(Debug, thiserror::Error)]
@@ -122,10 +127,7 @@ async fn run(listener: &UnixListener, source: &StatusSource, shutdown: &Cancella
             Ok((stream, slot)) => {
                 let source = source.clone();
                 connections.spawn(async move {
-                    let served = timeout(CONNECTION_TIMEOUT, serve_connection(stream, source));
-                    if served.await.is_err() {
-                        debug!("connection to the status socket closed: timeout");
-                    }
+                    serve_connection(stream, source).await;
                     drop(slot);
                 });
             }
@@ -148,58 +150,85 @@ async fn accept(
 }
 
 async fn serve_connection(stream: UnixStream, source: StatusSource) {
+    let user = stream.peer_cred().map(|peer| peer.uid());
+    let is_owner = user.is_ok_and(|user| user == 0 || user == Uid::effective().as_raw());
+    // a log that is followed, or a command, may take any time
+    let is_session = Arc::new(AtomicBool::new(false));
+    let of_service = is_session.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let source = source.clone();
-        async move { Ok::<_, Infallible>(answer(&request, &source).await) }
+        let (source, is_session) = (source.clone(), of_service.clone());
+        async move {
+            if Objects::is_at(request.uri().path()) {
+                is_session.store(is_owner, Ordering::Relaxed);
+                let answer = answer_owner(request, &source, is_owner).await;
+                return Ok::<_, Infallible>(close_after(answer));
+            }
+            Ok(close_after(answer(&request, &source).await))
+        }
     });
-    let served = http1::Builder::new()
+    let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(CONNECTION_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
-        .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service)
-        .await;
+        .with_upgrades();
+    let mut serving = pin!(serving);
+    let served = match timeout(CONNECTION_TIMEOUT, &mut serving).await {
+        Ok(served) => served,
+        Err(_) if is_session.load(Ordering::Relaxed) => serving.await,
+        Err(_) => {
+            debug!("connection to the status socket closed: timeout");
+            return;
+        }
+    };
     if let Err(error) = served {
         debug!(%error, "connection to the status socket lost");
     }
 }
 
-async fn answer(request: &Request<Incoming>, source: &StatusSource) -> Response<Full<Bytes>> {
-    let (method, path) = (request.method(), request.uri().path());
-    match (method, path) {
-        (&Method::GET, STATUS_PATH) => match serde_json::to_vec(&source.read().await) {
+/// Makes this answer the last one of its connection, unless the connection becomes a session.
+fn close_after(mut answer: Response<Body>) -> Response<Body> {
+    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        let close = HeaderValue::from_static("close");
+        answer.headers_mut().insert(header::CONNECTION, close);
+    }
+    answer
+}
+
+/// Answers a request for objects. They can be changed with it, and commands in pods read Secrets: the group may not send it.
+async fn answer_owner(
+    request: Request<Incoming>,
+    source: &StatusSource,
+    is_owner: bool,
+) -> Response<Body> {
+    match source.objects() {
+        Some(objects) if is_owner => objects.answer(request).await,
+        Some(_) => failure(StatusCode::FORBIDDEN, "run this command as root"),
+        None => failure(StatusCode::NOT_IMPLEMENTED, "this agent has no objects"),
+    }
+}
+
+async fn answer(request: &Request<Incoming>, source: &StatusSource) -> Response<Body> {
+    if request.method() != Method::GET {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n");
+    }
+    match request.uri().path() {
+        STATUS_PATH => match serde_json::to_vec(&source.read().await) {
             Ok(body) => response(StatusCode::OK, "application/json", body),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
         },
-        (&Method::GET, METRICS_PATH) => match source.metrics().await {
+        METRICS_PATH => match source.metrics().await {
             Ok(body) => response(StatusCode::OK, "text/plain; version=0.0.4", body),
             Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{why}\n")),
         },
-        (&Method::POST, CONFIRM_PATH) => match source.confirm_upgrade().await {
-            Ok(job) => text(StatusCode::OK, &job),
-            Err(why) => text(StatusCode::BAD_REQUEST, &format!("{why}\n")),
-        },
-        (_, STATUS_PATH | METRICS_PATH | CONFIRM_PATH) => {
-            let why =
-                "the status and the metrics are read with GET, an upgrade is confirmed with POST\n";
-            text(StatusCode::METHOD_NOT_ALLOWED, why)
-        }
         _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
     }
 }
 
-fn text(status: StatusCode, body: &str) -> Response<Full<Bytes>> {
+fn text(status: StatusCode, body: &str) -> Response<Body> {
     response(
         status,
         "text/plain; charset=utf-8",
         body.as_bytes().to_vec(),
     )
-}
-
-fn response(status: StatusCode, media_type: &'static str, body: Vec<u8>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    let value = header::HeaderValue::from_static(media_type);
-    response.headers_mut().insert(header::CONTENT_TYPE, value);
-    response
 }

@@ -14,6 +14,7 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{
     history::LinkHistory,
+    objects::Objects,
     pods,
     report::{
         CloudState, DeviceState, MapperState, MessageCount, QueueState, Resources, StatusReport,
@@ -24,7 +25,6 @@ use crate::{
     devicetwin::{DeviceTwin, dmi::Dmi},
     edgehub::{Direction, Traffic},
     log::recent,
-    taskmanager::{NO_JOBS, NONE_WAITS, NodeJobs},
 };
 
 /// How long a page of EdgeD may take: the container runtime may not answer.
@@ -55,7 +55,7 @@ struct Sources {
     devices: Option<DeviceTwin>,
     dmi: Option<Dmi>,
     kubelet: Option<LocalKubelet>,
-    jobs: Option<NodeJobs>,
+    objects: Option<Objects>,
     diagnostics: edged::Diagnostics,
 }
 
@@ -75,14 +75,14 @@ pub(crate) struct Modules {
     pub(crate) dmi: Option<Dmi>,
     /// EdgeD, if it is enabled.
     pub(crate) kubelet: Option<LocalKubelet>,
-    /// TaskManager, if it is enabled.
-    pub(crate) jobs: Option<NodeJobs>,
+    /// The API of the objects of this node.
+    pub(crate) objects: Option<Objects>,
     /// The metrics of all modules but EdgeD.
     pub(crate) diagnostics: edged::Diagnostics,
 }
 
 impl Modules {
-    /// Names the modules; EdgeD and TaskManager are added if they are enabled.
+    /// Names the modules; EdgeD is added if it is enabled, and the API of objects.
     pub(crate) fn new(
         traffic: &Traffic,
         devices: Option<&DeviceTwin>,
@@ -94,7 +94,7 @@ impl Modules {
             devices: devices.cloned(),
             dmi,
             kubelet: None,
-            jobs: None,
+            objects: None,
             diagnostics: diagnostics.clone(),
         }
     }
@@ -125,7 +125,7 @@ impl StatusSource {
             devices: modules.devices,
             dmi: modules.dmi,
             kubelet: modules.kubelet,
-            jobs: modules.jobs,
+            objects: modules.objects,
             diagnostics: modules.diagnostics,
         }))
     }
@@ -160,15 +160,9 @@ impl StatusSource {
         }
     }
 
-    /// Lets the upgrade continue that waits for a confirmation; returns the name of its job.
-    ///
-    /// # Errors
-    /// No upgrade waits.
-    pub(crate) async fn confirm_upgrade(&self) -> Result<String, &'static str> {
-        match &self.0.jobs {
-            Some(jobs) => jobs.confirm_upgrade().await.ok_or(NONE_WAITS),
-            None => Err(NO_JOBS),
-        }
+    /// Returns the API of the objects of this node.
+    pub(super) fn objects(&self) -> Option<&Objects> {
+        self.0.objects.as_ref()
     }
 
     /// Returns the page of metrics.

@@ -25,7 +25,7 @@ fn source(directory: &tempfile::TempDir) -> (StatusSource, watch::Sender<Link>) 
     let config = node_config(directory, "192.0.2.10");
     let (link, state) = watch::channel(Link::Down);
     let modules = Modules {
-        jobs: None,
+        objects: None,
         traffic: Traffic::default(),
         devices: None,
         dmi: None,

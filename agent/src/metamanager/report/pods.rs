@@ -1,5 +1,6 @@
 //! Reports pods: their status, and their end.
 
+use edged::hold;
 use objectstore::Key;
 use serde_json::{Value, json};
 use tracing::debug;
@@ -39,7 +40,8 @@ impl Reporter {
             .filter(|pod| pod["metadata"]["uid"] == record.uid.as_str() || mirror::is_static(pod));
         let status = pod.as_ref().and_then(|pod| pod.get("status"));
         // no kubelet has observed the pod yet: the status is the cloud's own
-        let Some(status) = status.filter(|status| status.get("startTime").is_some()) else {
+        let is_own = |status: &&Value| status.get("startTime").is_some() || is_of_held(status);
+        let Some(status) = status.filter(is_own) else {
             return Ok(ReportOutcome::Done);
         };
         let is_stale = self.stale.lock().remove(key);
@@ -102,6 +104,13 @@ fn patch(uid: &str, status: &Value) -> Value {
         .flatten()
         .for_each(clear_absent_texts);
     json!({"metadata": {"uid": uid}, "status": status})
+}
+
+/// Reports whether EdgeD holds the pod, or has held it: it has not started, but its status is this node's.
+fn is_of_held(status: &Value) -> bool {
+    let conditions = status["conditions"].as_array();
+    let is_hold = |condition: &Value| condition["type"] == hold::CONDITION;
+    conditions.into_iter().flatten().any(is_hold)
 }
 
 /// Sets absent reasons and messages to null, which deletes them.

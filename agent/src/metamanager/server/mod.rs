@@ -23,6 +23,7 @@ mod list;
 mod listed_collections;
 mod local;
 mod loopback;
+mod operations;
 mod own_objects;
 mod query;
 mod read;
@@ -55,7 +56,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use wire::Change;
 
-pub(crate) use self::interface::{ensure as ensure_address, remove as remove_addresses};
 use self::{
     access::Access,
     authenticator::Authenticator,
@@ -69,6 +69,7 @@ use self::{
     list::CollectionLister,
     local::LocalApi,
     loopback::{Credentials, LocalClients, remove_stale_kubeconfig},
+    operations::LateOperations,
     service::ApiServer,
     watches::ClientWatches,
 };
@@ -77,6 +78,10 @@ pub use self::{
     in_cluster::{InCluster, InClusterCa, InClusterCaError},
     loopback::{CredentialsError, Loopback, files as loopback_files},
     tls::TlsError,
+};
+pub(crate) use self::{
+    interface::{ensure as ensure_address, remove as remove_addresses},
+    operations::{Done, Operation, Operations, Refusal},
 };
 use super::desired::Desired;
 use crate::{config::TlsFiles, edgehub::EdgeHub};
@@ -226,6 +231,7 @@ pub(super) fn new(
         lists,
         local,
         usage: CollectionUsage::default(),
+        operations: LateOperations::default(),
     };
     let (listening, node) = (watch::Sender::new(None), node.to_owned());
     (
@@ -259,6 +265,11 @@ impl MetaServer {
     /// Sets the kubelet API that answers for the logs and sessions of this node's pods.
     pub(crate) fn set_kubelet(&self, kubelet: Arc<dyn NodeStreams>) {
         self.api_server.kubelet.set(kubelet);
+    }
+
+    /// Sets what carries out the operations of KubeEdge.
+    pub(crate) fn set_operations(&self, operations: Arc<dyn Operations>) {
+        self.api_server.operations.set(operations);
     }
 
     /// Returns the address on which it listens, once it does.

@@ -28,6 +28,7 @@ use super::{
     kubelet::LateKubelet,
     list::CollectionLister,
     local::LocalApi,
+    operations::{LateOperations, Operation},
     reviews::{self, identity},
     route::{Route, route},
     watches::ClientWatches,
@@ -49,6 +50,7 @@ pub(super) struct ApiServer {
     pub(super) lists: CollectionLister,
     pub(super) local: LocalApi,
     pub(super) usage: CollectionUsage,
+    pub(super) operations: LateOperations,
 }
 
 impl<B> Service<Request<B>> for ApiServer
@@ -87,6 +89,15 @@ impl ApiServer {
             .as_ref()
             .ok_or_else(ApiError::unauthorized)?;
         let caller = authenticator.authenticate(parts).await?;
+        if Operation::is_at(&parts.method, parts.uri.path()) {
+            let parsed = Operation::parse(parts.uri.path(), &read_body(body).await?);
+            let operation = parsed.ok_or_else(ApiError::path_not_found)?;
+            let operation = operation.map_err(|why| ApiError::bad_request(&why))?;
+            authenticator
+                .authorize(&caller, &operation.as_request())
+                .await?;
+            return self.operations.answer(&operation).await;
+        }
         let request = match route(&parts.method, &parts.uri) {
             Route::Objects(request) => request,
             Route::Discovery => return self.discovery(parts).await,
