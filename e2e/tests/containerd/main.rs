@@ -7,6 +7,7 @@ mod churn;
 mod claims;
 mod cold_start;
 mod confinement;
+mod ctl;
 mod cut_off;
 mod device_plugins;
 mod dns;
