@@ -176,6 +176,7 @@ fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
         router: None,
         replicas: None,
         metrics_api: None,
+        page: None,
     })
 }
 
