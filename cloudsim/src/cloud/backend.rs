@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::{
     Options, StartError,
     backed::{Backed, ClusterOrPki, Health, Leading, readiness},
+    live_page,
     metrics::Metrics,
     peering::Peering,
     replicas::ApiAccess,
@@ -243,7 +244,7 @@ impl Backend {
                     health = Some(server.local_addr());
                     tasks.spawn("health server", server.run(tasks.child_token()));
                 }
-                let page = backed.serve_page(options, admin, pki, tasks).await?;
+                let page = live_page::serve(options, &backed.options, admin, pki, tasks).await?;
                 let (kubeconfig, entries) = (String::new(), None);
                 Ok(BackendServers {
                     api: None,

@@ -8,7 +8,6 @@ use kubeapi::{
     serve::{HandlerService, Server},
 };
 use objectstore::{Store, StoreLock};
-use record::{Side, Window};
 
 pub use self::{
     backed::{
@@ -47,6 +46,7 @@ use crate::{
 mod backed;
 mod backend;
 mod error;
+mod live_page;
 mod metrics;
 mod options;
 mod peering;
@@ -141,7 +141,7 @@ impl Cloud {
         if busy.len() > 1 {
             return Err(StartError::Ports(busy));
         }
-        let (page, recorder) = page(&options);
+        let (page, recorder) = live_page::create(&options);
         let (metrics, sessions) = (Metrics::default(), Sessions::new(recorder));
         let _ = metrics.sessions.set(sessions.clone());
         let mut backend = Backend::open(&options, &metrics, &sessions).await?;
@@ -366,26 +366,6 @@ impl Drop for Cloud {
     fn drop(&mut self) {
         self.tasks.shutdown().cancel();
     }
-}
-
-/// Returns the live page, and the recorder whose messages it shows.
-fn page(options: &Options) -> (Option<Page>, record::Recorder) {
-    let is_on = match &options.cluster {
-        None => options.page,
-        Some(cluster) => cluster.page_port.is_some(),
-    };
-    if !is_on {
-        return (None, options.recorder.clone());
-    }
-    let program = format!("cloudsim {}", env!("CARGO_PKG_VERSION"));
-    let window = Window::new(&program, Side::Cloud);
-    let recorder = options.recorder.with_window(window.clone());
-    let page = Page::new(window, &options.names);
-    let page = match options.cluster {
-        None => page,
-        Some(_) => page.keep_tokens(),
-    };
-    (Some(page), recorder)
 }
 
 /// Starts what must run once per cloud, however many replicas it has.

@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kube::{
-    Api,
-    api::{ApiResource, DynamicObject, PostParams},
-};
+use kube::api::{DynamicObject, PostParams};
 use peer::{Failure, ensure, now_ms};
 use serde_json::{Value, json};
 use wire::{Upstream, node_job::ActionStatus};
@@ -20,25 +17,13 @@ const SEND_DEADLINE: Duration = Duration::from_secs(40);
 /// The image of the job, which nobody pulls.
 const IMAGE: &str = "docker.io/library/conformance:1";
 
-/// Returns the jobs that pull images.
-pub(super) fn api(target: &Target) -> Api<DynamicObject> {
-    let resource = ApiResource {
-        group: "operations.kubeedge.io".into(),
-        version: "v1alpha2".into(),
-        api_version: "operations.kubeedge.io/v1alpha2".into(),
-        kind: "ImagePrePullJob".into(),
-        plural: "imageprepulljobs".into(),
-    };
-    Api::all_with(target.client.clone(), &resource)
-}
-
 /// Creates a job that pulls an image on these nodes; returns its name.
 async fn create(target: &Target, case: &str, nodes: &[&str]) -> Result<String, Failure> {
     let name = target.node_name(case);
     let job = json!({"apiVersion": "operations.kubeedge.io/v1alpha2", "kind": "ImagePrePullJob", "metadata": {"name": name},
         "spec": {"imagePrePullTemplate": {"images": [IMAGE], "nodeNames": nodes, "timeoutSeconds": 300, "concurrency": 2}}});
     let job: DynamicObject = serde_json::from_value(job)?;
-    match api(target).create(&PostParams::default(), &job).await {
+    match target.jobs().create(&PostParams::default(), &job).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Err(Failure::Skipped(
             "the cloud does not have operations.kubeedge.io/v1alpha2".to_owned(),
         )),
@@ -74,7 +59,7 @@ async fn report(
 async fn wait(target: &Target, job: &str, phase: &str, node: (&str, &str)) -> Result<(), Failure> {
     let what = format!("phase {phase} of the job, with {} {}", node.0, node.1);
     target
-        .wait(&api(target), job, &what, |job| {
+        .wait(&target.jobs(), job, &what, |job| {
             job.is_some_and(|job| {
                 let status = &job.data["status"];
                 let nodes = status["nodeStatus"].as_array();
@@ -119,7 +104,7 @@ pub(super) async fn pull(target: Arc<Target>) -> Result<(), Failure> {
     };
     target
         .wait(
-            &api(&target),
+            &target.jobs(),
             &job,
             "the action Check of the job",
             is_checked,

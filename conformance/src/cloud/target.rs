@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams},
     core::NamespaceResourceScope,
 };
 use peer::{
@@ -125,10 +125,7 @@ impl Target {
             left.extend(remaining("namespace", &self.namespace, deleted));
             let leases = Api::<Lease>::namespaced(client(), NODE_LEASES);
             left.extend(self.remove_ours("lease", leases, &immediate).await);
-            left.extend(
-                self.remove_ours("job", super::jobs::api(self), &immediate)
-                    .await,
-            );
+            left.extend(self.remove_ours("job", self.jobs(), &immediate).await);
             // last: a session that has just ended may still register its node
             let nodes = Api::<Node>::all(client());
             left.extend(self.remove_ours("node", nodes, &immediate).await);
@@ -170,6 +167,18 @@ impl Target {
         K::DynamicType: Default,
     {
         Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Returns the node jobs that pull images.
+    pub(super) fn jobs(&self) -> Api<DynamicObject> {
+        let resource = ApiResource {
+            group: "operations.kubeedge.io".into(),
+            version: "v1alpha2".into(),
+            api_version: "operations.kubeedge.io/v1alpha2".into(),
+            kind: "ImagePrePullJob".into(),
+            plural: "imageprepulljobs".into(),
+        };
+        Api::all_with(self.client.clone(), &resource)
     }
 
     /// Creates an object in the namespace of this run.

@@ -11,7 +11,7 @@ mod revoked_sessions;
 mod rights;
 mod sessions;
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -19,7 +19,6 @@ use kube::{
     Api, Client, Config,
     client::{Body, ClientBuilder},
 };
-use kubeapi::serve::{HandlerService, Server};
 use tokio::{sync::watch, time::timeout};
 use tower::util::{MapRequestLayer, option_layer};
 use tracing::info;
@@ -35,12 +34,11 @@ pub use self::{
     rights::{RULES, RequiredRules, Right, RightsError},
     sessions::of_all_replicas,
 };
-use super::{StartError, metrics::Metrics};
+use super::metrics::Metrics;
 use crate::{
-    admin::{Admin, ApiWithAdmin, ClusterApi, UserApi},
     controllers::{events::Recorder, manager, workloads::Shared},
     peers::{PeerOptions, PeerTls, Reached, ReadPeers},
-    pki::{self, JoinToken, JoinTokens, NAMESPACE, NodeCertificates, Pki, PkiError},
+    pki::{JoinToken, JoinTokens, NAMESPACE, NodeCertificates, Pki, PkiError},
     sessions::Sessions,
     tasks::Tasks,
 };
@@ -308,35 +306,6 @@ impl Backed {
             Box::pin(async move { Ok(sessions::peers(&client, &replica).await?) })
         });
         Ok(Some((options, tls, read)))
-    }
-
-    /// Serves the live page, if it is on; returns its address.
-    pub(super) async fn serve_page(
-        &self,
-        options: &super::Options,
-        admin: Admin,
-        pki: &Pki,
-        tasks: &Tasks,
-    ) -> Result<Option<SocketAddr>, StartError> {
-        let Some(port) = self.options.page_port else {
-            return Ok(None);
-        };
-        let server = self.options.config.cluster_url.to_string();
-        let api = ClusterApi::new(&self.options.config)
-            .map_err(|source| ClusterError::Client { server, source })?;
-        let api = UserApi::Cluster(api);
-        let at = SocketAddr::new(options.address, port);
-        let tls = pki::api_tls(pki.server())?;
-        let service = HandlerService(ApiWithAdmin { api, admin });
-        let server = Server::bind(at, Some(tls), service).await;
-        let server = server.map_err(|source| StartError::Bind {
-            server: "live page",
-            option: "--ui-port",
-            source,
-        })?;
-        let address = server.local_addr();
-        tasks.spawn("live page", server.run(tasks.child_token()));
-        Ok(Some(address))
     }
 
     pub(super) fn leading(&self) -> Leading {
