@@ -10,6 +10,7 @@ use crate::{
     app,
     config::{Config, DatabaseKeys},
     metamanager::loopback_files,
+    taskmanager,
 };
 
 /// The suffixes of files beside a database: SQLite's own, temporary files, and databases that were set aside.
@@ -46,6 +47,7 @@ fn configured_files(config: &Config, path: &Path) -> Vec<PathBuf> {
         all.extend(beside(&database));
         all.push(database);
     }
+    all.extend(taskmanager::files(path, &app::database(config)));
     if let Some(server) = &config.meta_manager.meta_server {
         all.extend([server.tls.cert.clone(), server.tls.key.clone()]);
         all.extend(app::requested_files(&tls.cert));

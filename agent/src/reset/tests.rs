@@ -46,6 +46,11 @@ fn node(root: &Path) -> BTreeSet<PathBuf> {
         "var/lib/kubeedge/outrigger.db-wal",
         "var/lib/kubeedge/outrigger.db.damaged-20260501T101500.123456Z",
         "var/lib/kubeedge/mqtt.db",
+        // of node jobs
+        "var/lib/kubeedge/backup/v0.1.0/outrigger.db",
+        "etc/kubeedge/config/edgecore.yaml.before-job",
+        "etc/kubeedge/config/edgecore.yaml.job",
+        "etc/kubeedge/config/edgecore.yaml.upgrade",
         "var/lib/kubelet/pods/7d0c/volumes/kubernetes.io~secret/s/key",
         "var/log/pods/shop_web_6f1b0f8e-7d1c-4f43-9f0e-2f6a3f1e8f11/main/0.log",
     ];

@@ -165,6 +165,11 @@ fn write(path: &Path, journal: &Journal) -> io::Result<()> {
     journal::write(&beside(path, JOURNAL), journal)
 }
 
+/// Returns the files that jobs may have left beside this configuration file.
+pub(super) fn files(path: &Path) -> [PathBuf; 2] {
+    [BACKUP, JOURNAL].map(|suffix| beside(path, suffix))
+}
+
 fn failure(what: &str, path: &Path, error: &io::Error) -> String {
     format!("cannot {what} {}: {error}", path.display())
 }

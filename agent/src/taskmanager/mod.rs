@@ -27,7 +27,10 @@ mod task;
 mod tests;
 mod upgrade;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use edged::{ImagePuller, Signals};
 use kube::Client;
@@ -69,6 +72,13 @@ pub(crate) struct Config {
     pub(crate) upgrade: Option<Upgrade>,
     /// Whether a job may change settings on which the connection to the cloud depends.
     pub(crate) may_disconnect: bool,
+}
+
+/// Returns the files that the jobs of an agent have left beside its configuration and its database.
+pub(crate) fn files(config: &Path, database: &Path) -> Vec<PathBuf> {
+    let mut all = upgrade::files(config, database);
+    all.extend(configuration::files(config));
+    all
 }
 
 /// A client that reads Secrets.

@@ -294,6 +294,20 @@ impl Upgrade {
     }
 }
 
+/// Returns the files that upgrades have left: the record beside the configuration, and the backups beside the database.
+pub(super) fn files(config: &Path, database: &Path) -> Vec<PathBuf> {
+    let entries = |folder: &Path| {
+        let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        all.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let backups = entries(&backup::directory(database));
+    let mut all: Vec<PathBuf> = backups.iter().flat_map(|backup| entries(backup)).collect();
+    // an empty folder is removed with the files in it
+    all.extend(backups.iter().map(|backup| backup.join("-")));
+    all.push(record::path(config));
+    all
+}
+
 /// Returns an image without tag and digest.
 fn repository(image: &str) -> &str {
     let name = image.split_once('@').map_or(image, |(name, _)| name);
@@ -360,5 +374,37 @@ mod tests {
             why.starts_with("imageDigestGatter has no digest for"),
             "{why}"
         );
+    }
+
+    #[tokio::test]
+    async fn invalid_versions_and_images_are_refused_before_the_runtime_is_called() {
+        let nowhere = tonic::transport::Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
+        let directory = tempfile::tempdir().unwrap();
+        let config = directory.path().join("edgecore.yaml");
+        let configuration = Configuration::new(config, CancellationToken::new());
+        let files = ImageFiles::new(nowhere.clone(), None);
+        let upgrade = Upgrade::new(&configuration, directory.path().join("agent.db"), files);
+        let images = ImagePuller::new(nowhere, None);
+        for (version, image, why) in [
+            (
+                "v1.23.0;id",
+                "x/y",
+                "version \"v1.23.0;id\" must be v and three numbers",
+            ),
+            ("1.23", "x/y", "version \"1.23\" must be"),
+            ("", "x/y", "version \"\" must be"),
+            ("v1.23.0", "a b/c", "image \"a b/c\" must be"),
+            ("v1.23.0", "x/y;z", "image \"x/y;z\" must be"),
+            ("v1.23.0", "", "spec.image is empty"),
+        ] {
+            let spec = Spec {
+                version: version.to_owned(),
+                image: image.to_owned(),
+                ..Spec::default()
+            };
+            let error = upgrade.check("1", &spec, &images).await.unwrap_err();
+            assert!(error.starts_with(why), "{error}");
+        }
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 }

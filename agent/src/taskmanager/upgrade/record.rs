@@ -56,11 +56,11 @@ pub(super) enum Phase {
 impl Record {
     /// Reads the record of the agent with this configuration.
     pub(super) fn read(config: &Path) -> Option<Self> {
-        journal::read(&beside(config, RECORD))
+        journal::read(&path(config))
     }
 
     pub(super) fn write(&self, config: &Path) -> io::Result<()> {
-        journal::write(&beside(config, RECORD), self)
+        journal::write(&path(config), self)
     }
 
     /// Writes the record with another phase.
@@ -88,8 +88,13 @@ impl Record {
     /// Removes the record and the new program, unless it is installed.
     pub(super) fn remove(&self, config: &Path) {
         journal::remove(&self.candidate());
-        journal::remove(&beside(config, RECORD));
+        journal::remove(&path(config));
     }
+}
+
+/// Returns the path of the record of the agent with this configuration.
+pub(super) fn path(config: &Path) -> PathBuf {
+    beside(config, RECORD)
 }
 
 /// Returns the path of the new program beside the installed one.
