@@ -171,6 +171,7 @@ mod tests {
             router: None,
             replicas: None,
             metrics_api: None,
+            page: None,
         };
         let reach = Reach {
             names: vec!["127.0.0.1".into()],
