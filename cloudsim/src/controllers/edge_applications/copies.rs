@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use crds::apps::{EdgeApplication, Overriders, TargetNodeLabel};
+use k8s_openapi::{api::apps::v1::Deployment, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use wire::enroll::sha256_hex;
+use wire::{enroll::sha256_hex, text::printable_short};
 
 use super::overriders;
 use crate::controllers::{
@@ -138,10 +139,10 @@ fn for_targets(
         };
         let mut object = object.clone();
         object["metadata"]["name"] = json!(name);
-        let applied = match target.overriders {
+        let applied = check_name(&name).and_then(|()| match target.overriders {
             Some(overriders) => overriders::apply(&mut object, overriders),
             None => Ok(()),
-        };
+        });
         if let Err(why) = applied {
             faults.push(Fault {
                 ordinal,
@@ -281,6 +282,9 @@ fn prepare(
         );
         return Err(Box::new((Some(identity), why)));
     }
+    if let Err(why) = check(&identity, &object) {
+        return Err(Box::new((Some(identity), why)));
+    }
     let Some(metadata) = object["metadata"].as_object_mut() else {
         return Err(Box::new((None, "the manifest has no metadata".to_owned())));
     };
@@ -299,4 +303,115 @@ fn prepare(
         object.remove("status");
     }
     Ok((identity, object))
+}
+
+/// The group of roles and bindings. Who creates them must have their permissions, which cannot be checked for the author of an application.
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// The longest name of an object.
+const MAX_NAME: usize = 253;
+
+/// Checks what the controller reads, changes and puts into paths of the API; the error says what is wrong.
+fn check(identity: &Identity, object: &Value) -> Result<(), String> {
+    let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_group = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte))
+    };
+    if !is_word(&identity.kind) || !is_word(&identity.version) || !is_group(&identity.group) {
+        return Err("its apiVersion or kind is invalid".to_owned());
+    }
+    if identity.group == RBAC {
+        return Err(format!(
+            "an EdgeApplication cannot create objects of {RBAC}; apply them yourself"
+        ));
+    }
+    check_name(&identity.name)?;
+    let invalid = |error: serde_json::Error| format!("the manifest is invalid: {error}");
+    ObjectMeta::deserialize(&object["metadata"]).map_err(invalid)?;
+    if (identity.group.as_str(), identity.kind.as_str()) == ("apps", "Deployment") {
+        Deployment::deserialize(object).map_err(invalid)?;
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let is_allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);
+    if name.len() <= MAX_NAME && name.bytes().all(is_allowed) {
+        return Ok(());
+    }
+    let name = printable_short(name);
+    Err(format!(
+        "{name:?} is no name of an object: use at most {MAX_NAME} lower case letters, digits, '-' and '.'"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifests_that_no_object_can_have_are_faults() {
+        let deployment = |spec: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec});
+        let template = |spec: Value| deployment(json!({"template": {"spec": spec}}));
+        let named = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let container = |field: &str, value: Value| {
+            template(json!({"containers": [{"name": "a", field: value}]}))
+        };
+        let mut rows = vec![
+            deployment(json!(5)),
+            deployment(json!([])),
+            deployment(json!({"template": 5})),
+            template(json!([])),
+            template(json!({"nodeSelector": "x"})),
+            template(json!({"nodeSelector": ["x"]})),
+            template(json!({"affinity": 3})),
+            template(
+                json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [7]}}}}),
+            ),
+            template(json!({"containers": "x"})),
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "annotations": 7}}),
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "annotations": [7]}}),
+            json!({"apiVersion": "v1/x", "kind": "A/b", "metadata": {"name": "s"}}),
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": 5}),
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "gain"}}),
+        ];
+        for value in [
+            json!(5),
+            json!("x"),
+            json!([1]),
+            json!([{}]),
+            json!({"limits": 5}),
+        ] {
+            rows.push(container("resources", value));
+        }
+        for name in [
+            "a b",
+            "a\nb",
+            "../../x",
+            "x/status",
+            "a%2fb",
+            "x?dryRun=All",
+            "a#b",
+            "A",
+            &"a".repeat(300),
+        ] {
+            rows.push(named(name));
+        }
+        for manifest in rows {
+            let application = json!({"metadata": {"name": "app", "namespace": "default", "uid": "u"}, "spec": {
+                "workloadTemplate": {"manifests": [manifest, named("last")]},
+                "workloadScope": {"targetNodeGroups": [{"name": "berlin", "overriders": {
+                    "replicas": 2, "resourcesOverriders": [{"containerName": "a", "value": {"limits": {"cpu": "1"}}}]}}]}}});
+            let application = serde_json::from_value(application).unwrap();
+            let copies = copies(&application);
+            assert_eq!(copies.faults.len(), 1, "{manifest}: {:?}", copies.faults);
+            let names: Vec<_> = copies
+                .wanted
+                .iter()
+                .map(|copy| copy.identity.name.as_str())
+                .collect();
+            assert_eq!(names, ["last"], "{manifest}");
+        }
+    }
 }
