@@ -95,6 +95,7 @@ use self::task::Publishers;
 pub use self::{
     api::{KubeletApi, KubeletRequest, KubeletResponse, LocalKubelet},
     convert::{MASKED_PATHS, READONLY_PATHS, parse_resolv_conf},
+    device_manager::device_files,
     gc::all_pods::{
         EndProgress, FoundPods, RemovedPods, end_pods, find_pods, pods_on_disk, remove_pod_files,
     },

@@ -60,6 +60,7 @@ fn configured_files(config: &Config, path: &Path) -> Vec<PathBuf> {
                 .flat_map(loopback_files),
         );
     }
+    all.extend(edged::device_files(&config.edged.root_dir));
     all.push(app::mesh_record(config));
     all.push(config.status.socket.clone());
     if let Some(devices) = &config.device_twin {

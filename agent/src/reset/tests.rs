@@ -36,6 +36,7 @@ fn node(root: &Path) -> BTreeSet<PathBuf> {
         "etc/kubeedge/manifests/web.yaml",
         "var/log/pods/notes",
         "var/lib/kubelet/seccomp/p.json",
+        "var/lib/kubelet/device-plugins/plugin.sock",
         "var/lib/kubelet/pods/mine/thesis",
     ];
     let own = [
@@ -46,6 +47,9 @@ fn node(root: &Path) -> BTreeSet<PathBuf> {
         "var/lib/kubeedge/outrigger.db-wal",
         "var/lib/kubeedge/outrigger.db.damaged-20260501T101500.123456Z",
         "var/lib/kubeedge/mqtt.db",
+        "var/lib/kubelet/device-plugins/kubelet.sock",
+        "var/lib/kubelet/device-plugins/kubelet_internal_checkpoint",
+        "var/lib/kubelet/pod-resources/kubelet.sock",
         // of node jobs
         "var/lib/kubeedge/backup/v0.1.0/outrigger.db",
         "etc/kubeedge/config/edgecore.yaml.before-job",

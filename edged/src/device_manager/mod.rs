@@ -23,6 +23,8 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+use std::path::{Path, PathBuf};
+
 use tonic::service::Routes;
 use wire::device_plugin::KUBELET_SOCKET;
 
@@ -31,6 +33,16 @@ pub(crate) use self::{
     manager::{Deps, DeviceManager},
     state::{AllocateError, DeviceCounts},
 };
+
+/// Returns the files of an agent with this root that are about devices; the sockets beside them are those of plugins.
+pub fn device_files(root: &Path) -> [PathBuf; 3] {
+    let plugins = root.join("device-plugins");
+    [
+        plugins.join(KUBELET_SOCKET),
+        plugins.join(checkpoint::FILE_NAME),
+        root.join("pod-resources").join(KUBELET_SOCKET),
+    ]
+}
 
 /// Serves both sockets. Never returns.
 pub(crate) async fn run(manager: DeviceManager) {
