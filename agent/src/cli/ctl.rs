@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::InstallPaths;
+use super::{InstallPaths, values};
 
 /// A command about the objects of this node.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
@@ -10,7 +10,7 @@ pub enum Ctl {
     /// List pods, the node or devices
     Get {
         /// Kind: pods, nodes or devices
-        #[arg(value_enum)]
+        #[arg(value_enum, hide_possible_values = true)]
         kind: ObjectKind,
         /// Names of objects [default: all]
         names: Vec<String>,
@@ -36,7 +36,7 @@ pub enum Ctl {
     /// Show an object with all its fields
     Describe {
         /// Kind: pods, nodes or devices
-        #[arg(value_enum)]
+        #[arg(value_enum, hide_possible_values = true)]
         kind: ObjectKind,
         /// Name of the object
         name: String,
@@ -115,10 +115,10 @@ pub struct Logs {
     #[arg(short, long)]
     pub previous: bool,
     /// Number of lines from the end
-    #[arg(long, value_name = "LINES")]
+    #[arg(long, value_name = "LINES", value_parser = values::number::<i64>(-1..))]
     pub tail: Option<i64>,
     /// Age of the oldest line, in seconds
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = values::number::<i64>(1..))]
     pub since_seconds: Option<i64>,
     /// Print the time of each line
     #[arg(long)]
