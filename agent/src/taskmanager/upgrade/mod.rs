@@ -267,15 +267,16 @@ impl Upgrade {
 
     /// Removes what is left of an upgrade whose job was deleted, unless the new version has begun to run.
     pub(super) fn cancel(&self, job: &str) {
-        let checked = |record: &Record| record.job == job && record.phase == Phase::Checked;
-        if let Some(record) = Record::read(&self.config).filter(checked) {
-            record.remove(&self.config);
-        }
+        self.remove(|record| record.job == job && record.phase == Phase::Checked);
     }
 
     /// Removes what is left of an upgrade that has failed.
     pub(super) fn clean_up(&self, job: &str) {
-        if let Some(record) = Record::read(&self.config).filter(|record| record.job == job) {
+        self.remove(|record| record.job == job);
+    }
+
+    fn remove(&self, is_meant: impl FnOnce(&Record) -> bool) {
+        if let Some(record) = Record::read(&self.config).filter(is_meant) {
             record.remove(&self.config);
         }
     }
