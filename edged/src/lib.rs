@@ -60,6 +60,7 @@ mod pressure;
 mod probes;
 mod references;
 mod removals;
+mod restart;
 mod runtime;
 mod runtime_info;
 mod runtime_state;
@@ -107,6 +108,7 @@ pub use self::{
     pressure::{
         Observation, Reading, Shortage, Signals, disk as disk_space, low_signals, machine_signals,
     },
+    restart::restart_containers,
     runtime::CallError,
     runtime_info::{
         CniDirectories, RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME, runtime_info,

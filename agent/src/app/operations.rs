@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use edged::{LocalKubelet, hold};
+use edged::{LocalKubelet, hold, restart_containers};
 use http::StatusCode;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -16,7 +16,7 @@ use objectstore::Store;
 use serde_json::json;
 use tonic::transport::Channel;
 use tracing::info;
-use wire::cri::{self, runtime_service_client::RuntimeServiceClient};
+use wire::text::with_causes;
 
 use crate::{
     config::Config,
@@ -25,13 +25,6 @@ use crate::{
     taskmanager::{NO_JOBS, NONE_WAITS, NodeJobs},
 };
 
-/// How long a container that is restarted may take to stop, seconds; EdgeCore's.
-const STOP_SECONDS: i64 = 3;
-/// The label of a container with the uid of its pod.
-const POD_UID: &str = "io.kubernetes.pod.uid";
-/// The label of a container with its name.
-const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-
 /// Carries out the operations.
 pub(super) struct NodeOperations {
     /// The name of this node.
@@ -39,7 +32,7 @@ pub(super) struct NodeOperations {
     /// The local API.
     client: Client,
     /// The container runtime.
-    runtime: RuntimeServiceClient<Channel>,
+    runtime: Channel,
     /// The node jobs, if TaskManager is enabled.
     jobs: Option<NodeJobs>,
 }
@@ -128,7 +121,7 @@ impl NodeOperations {
         Self {
             node: config.node.name.clone(),
             client: meta.client(),
-            runtime: RuntimeServiceClient::new(runtime),
+            runtime,
             jobs,
         }
     }
@@ -203,37 +196,19 @@ impl NodeOperations {
             .await
             .map_err(|error| error.to_string())?;
         let pod = pod.ok_or("not found on this node")?;
-        let spec = pod.spec.clone().unwrap_or_default();
-        let policy = spec.restart_policy.as_deref().unwrap_or("Always");
+        let policy = pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.restart_policy.as_deref());
+        let policy = policy.unwrap_or("Always");
         if policy != "Always" {
             return Err(format!(
                 "its restartPolicy is {policy}, so its containers would not start again"
             ));
         }
-        let filter = cri::ContainerFilter {
-            state: Some(cri::ContainerStateValue {
-                state: cri::ContainerState::ContainerRunning.into(),
-            }),
-            label_selector: [(POD_UID.to_owned(), pod.uid().unwrap_or_default())].into(),
-            ..Default::default()
-        };
-        let mut runtime = self.runtime.clone();
-        let failed = |status: tonic::Status| status.message().to_owned();
-        let request = cri::ListContainersRequest {
-            filter: Some(filter),
-        };
-        let listed = runtime.list_containers(request).await.map_err(failed)?;
-        let is_main = |container: &cri::Container| {
-            let name = container.labels.get(CONTAINER_NAME);
-            spec.containers.iter().any(|one| Some(&one.name) == name)
-        };
-        for container in listed.into_inner().containers.into_iter().filter(is_main) {
-            let request = cri::StopContainerRequest {
-                container_id: container.id,
-                timeout: STOP_SECONDS,
-            };
-            runtime.stop_container(request).await.map_err(failed)?;
-        }
+        restart_containers(self.runtime.clone(), &pod)
+            .await
+            .map_err(|error| with_causes(&error))?;
         info!(
             pod = format!("{namespace}/{name}"),
             "containers of a pod restarted"
