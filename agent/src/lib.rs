@@ -32,6 +32,7 @@ mod short_connections;
 pub mod signals;
 mod status;
 mod systemd;
+pub mod table;
 pub mod taskmanager;
 pub mod terminal;
 mod tls;

@@ -243,7 +243,7 @@ impl Query<'_> {
             }
         }
         rows.insert(0, headings);
-        out.write_all(table::align(&rows).as_bytes())?;
+        out.write_all(table::align(rows).as_bytes())?;
         Ok(())
     }
 

@@ -1,35 +1,15 @@
-//! Prints tables as kubectl does. Pure.
-
-use std::fmt::Write;
+//! The rows of tables as kubectl prints them. Pure.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// The spaces between columns.
-const GAP: usize = 3;
+use crate::table::Table;
 
 /// Returns rows with aligned columns; the first row has the headings.
-pub(super) fn align(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            // writing to a String cannot fail
-            let _ = write!(line, "{cell:<0$}", width + GAP);
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+pub(super) fn align(rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::without_head();
+    rows.into_iter().for_each(|row| table.row(row));
+    table.to_string()
 }
 
 /// Returns the rows of a `Table` of the API. `wide` adds the columns of lower priority, `namespaced` the namespace.
@@ -110,11 +90,11 @@ mod tests {
             ],
         });
         assert_eq!(
-            align(&rows(&table, false, false)),
+            align(rows(&table, false, false)),
             "NAME    READY\nweb-1   1/1\nb       0/1\n"
         );
         assert_eq!(
-            align(&rows(&table, true, true)),
+            align(rows(&table, true, true)),
             "NAMESPACE     NAME    READY   IP\ndefault       web-1   1/1     10.0.0.1\nkube-system   b       0/1     <none>\n"
         );
     }
@@ -124,7 +104,7 @@ mod tests {
         let device = json!({"metadata": {"name": "t1", "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"deviceModelRef": {"name": "thermometer"}, "protocol": {"protocolName": "modbus"}}});
         let now = "2026-01-01T00:05:00Z".parse().unwrap();
-        let text = align(&devices(&[device], false, now));
+        let text = align(devices(&[device], false, now));
         assert_eq!(
             text,
             "NAME   MODEL         PROTOCOL   AGE\nt1     thermometer   modbus     5m\n"

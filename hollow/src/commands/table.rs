@@ -1,86 +1,9 @@
-//! Prints tables for people, as kubectl does.
+//! Tables for people, with ages.
 
-use std::fmt;
-
+pub(super) use agent::table::Table;
 use jiff::Timestamp;
-
-/// A table whose columns are as wide as their widest cell.
-pub(super) struct Table(Vec<Vec<String>>);
-
-/// The number of spaces between two columns.
-const GAP: usize = 3;
-
-impl Table {
-    /// Creates a table with these headings.
-    pub(super) fn new(columns: &[&str]) -> Self {
-        Self(vec![
-            columns.iter().map(|&column| column.to_owned()).collect(),
-        ])
-    }
-
-    /// Creates a table without headings.
-    pub(super) fn without_head() -> Self {
-        Self(Vec::new())
-    }
-
-    /// Adds a row.
-    pub(super) fn row(&mut self, cells: Vec<String>) {
-        self.0.push(cells);
-    }
-
-    /// Returns the text. No column is narrower than in `widths`, which grow with the cells: a watched table stays aligned.
-    pub(super) fn align(&self, widths: &mut Vec<usize>) -> String {
-        for row in &self.0 {
-            widths.resize(widths.len().max(row.len()), 0);
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
-        let mut text = String::new();
-        for row in &self.0 {
-            let cells = widths.iter().zip(row);
-            let line: String = cells
-                .map(|(width, cell)| format!("{cell:<pad$}", pad = width + GAP))
-                .collect();
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.align(&mut Vec::new()))
-    }
-}
 
 /// Returns how long ago something was, in one unit.
 pub(super) fn age(since: Timestamp, now: Timestamp) -> String {
     wire::text::age(now.duration_since(since).as_secs())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn later_rows_stay_below_the_first_ones() {
-        let mut widths = Vec::new();
-        let mut first = Table::new(&["NAME", "STATUS"]);
-        first.row(vec!["edge-1".to_owned(), "Ready".to_owned()]);
-        assert_eq!(
-            first.align(&mut widths),
-            "NAME     STATUS\nedge-1   Ready\n"
-        );
-        for (name, expected) in [
-            ("a", "a        Ready\n"),
-            ("edge-100", "edge-100   Ready\n"),
-            ("b", "b          Ready\n"),
-        ] {
-            let mut next = Table::without_head();
-            next.row(vec![name.to_owned(), "Ready".to_owned()]);
-            assert_eq!(next.align(&mut widths), expected);
-        }
-    }
 }
