@@ -1,5 +1,5 @@
 //! The tasks that run as long as the cloud. If one panics, everything that relies on it silently stops working, so the cloud must be
-//! stopped. Tasks for one node or one request are not among them: they end alone.
+//! stopped. Tasks for one node or one request are not among them: they end alone. Neither is the work of a controller for one object.
 
 use std::{any::Any, borrow::Cow, panic::AssertUnwindSafe, sync::Arc};
 
@@ -98,7 +98,7 @@ impl Tasks {
 }
 
 /// Returns the message of a panic; empty if it is not text.
-fn panic_message(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_default()

@@ -27,6 +27,7 @@ pub mod node_certificates;
 mod node_groups;
 pub mod node_jobs;
 pub mod node_lifecycle;
+mod panics;
 mod pod_gc;
 mod policy;
 mod refusal_log;

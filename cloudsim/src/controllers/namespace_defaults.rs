@@ -17,7 +17,7 @@ use kube::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::requeue::after_failure;
+use super::{panics::catch_panics, requeue::after_failure};
 
 /// The ConfigMap with which pods verify the API server.
 pub const ROOT_CA: &str = "kube-root-ca.crt";
@@ -98,7 +98,7 @@ pub async fn run(client: Client, defaults: NamespaceDefaults, shutdown: Cancella
     }
     controller
         .run(
-            reconcile,
+            catch_panics("namespace-defaults", reconcile),
             |_, error, _| after_failure("create the default objects of a namespace", error),
             Arc::new((client, defaults)),
         )

@@ -37,7 +37,7 @@ use self::{
     conditions::{condition, conditions},
 };
 pub use self::{approver::Approver, cleaner::run as clean};
-use super::requeue::after_failure;
+use super::{panics::catch_panics, requeue::after_failure};
 
 /// The longest validity of a certificate; that of nodes' client certificates.
 const MAX_VALIDITY: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -66,7 +66,7 @@ pub async fn run(client: Client, signer: Signer, shutdown: CancellationToken) {
         watcher::Config::default(),
     )
     .run(
-        reconcile,
+        catch_panics("csrsigning", reconcile),
         |_, error, _| after_failure("handle a certificate request", error),
         Arc::new((client, signer)),
     )

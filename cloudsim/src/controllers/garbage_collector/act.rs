@@ -24,6 +24,17 @@ pub(super) struct ActionResult {
     pub(super) again: bool,
 }
 
+impl ActionResult {
+    /// An object that is handled again.
+    pub(super) fn again(uid: String) -> Self {
+        Self {
+            uid,
+            absent: Vec::new(),
+            again: true,
+        }
+    }
+}
+
 /// Carries out decisions. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Actor {
@@ -60,7 +71,7 @@ impl Actor {
                     log_failure(node, &error);
                     tokio::time::sleep(ERROR_RETRY_INTERVAL).await;
                 }
-                done(Vec::new(), true)
+                ActionResult::again(node.uid.clone())
             }
         }
     }

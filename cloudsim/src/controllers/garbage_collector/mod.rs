@@ -5,7 +5,6 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    panic::resume_unwind,
     time::Duration,
 };
 
@@ -17,7 +16,11 @@ use kube::{
     core::PartialObjectMeta,
     runtime::{WatchStreamExt, watcher},
 };
-use tokio::{sync::mpsc, task::JoinSet, time::MissedTickBehavior};
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{MissedTickBehavior, sleep},
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
@@ -31,7 +34,7 @@ use self::{
     graph::{Decision, Graph, KindId, Node, Owner},
     kinds::Kinds,
 };
-use crate::tasks::Tasks;
+use crate::{controllers::panics::catch_panic, tasks::Tasks};
 
 /// How often kinds are discovered, besides after changes of definitions: aggregated API servers may serve kinds without any definition.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
@@ -266,17 +269,22 @@ impl Collector {
             debug!(name = %node.name, decision = decision.as_str(), "owners of an object changed");
             self.busy.insert(uid);
             let (actor, node) = (self.actor.clone(), node.clone());
-            self.tasks
-                .spawn(async move { actor.act(&node, decision).await });
+            self.tasks.spawn(async move {
+                let acting = actor.act(&node, decision);
+                match catch_panic("garbage-collector", &node.name, acting).await {
+                    Ok(done) => done,
+                    Err(wait) => {
+                        sleep(wait).await;
+                        ActionResult::again(node.uid)
+                    }
+                }
+            });
         }
     }
 
     fn finish(&mut self, done: Result<ActionResult, tokio::task::JoinError>) {
-        let done = match done {
-            Ok(done) => done,
-            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            Err(_) => return,
-        };
+        // a panic is caught in the task, and nothing aborts it
+        let Ok(done) = done else { return };
         self.busy.remove(&done.uid);
         for uid in done.absent {
             self.remember_absent(uid);

@@ -43,6 +43,7 @@ impl WorkQueues {
         };
         let counted = Arc::clone(self.0.lock().entry(name).or_insert_with(counted));
         WorkQueue(Arc::new(Queue {
+            controller: name,
             waiting: Mutex::default(),
             counted,
         }))
@@ -94,6 +95,7 @@ pub(crate) struct WorkQueue<K>(Arc<Queue<K>>);
 
 #[derive(Debug)]
 struct Queue<K> {
+    controller: &'static str,
     /// The time at which each waiting object was added; adding it again does not change that.
     waiting: Mutex<HashMap<K, Instant>>,
     counted: SharedCounted,
@@ -106,6 +108,11 @@ impl<K> Clone for WorkQueue<K> {
 }
 
 impl<K: Eq + Hash> WorkQueue<K> {
+    /// Returns the name of the controller.
+    pub(crate) fn controller(&self) -> &'static str {
+        self.0.controller
+    }
+
     /// Counts an object that was added to the queue.
     pub(crate) fn count_added(&self, object: K) {
         let mut waiting = self.0.waiting.lock();

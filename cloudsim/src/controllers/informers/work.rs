@@ -25,8 +25,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{Change, Informer, metrics::WorkQueue};
-use crate::controllers::requeue::{
-    CONFLICT_RETRY_INTERVAL, ERROR_RETRY_INTERVAL, due, is_conflict,
+use crate::controllers::{
+    panics::{catch_panic_in, catch_panics},
+    requeue::{CONFLICT_RETRY_INTERVAL, ERROR_RETRY_INTERVAL, due, is_conflict},
 };
 
 /// A reconciliation failed.
@@ -92,8 +93,10 @@ impl<K: Resource<DynamicType = ()> + Send + 'static> Triggers<K> {
     {
         let changes = ReceiverStream::new(informer.listen());
         let refs = changes.flat_map(move |change| {
-            let refs: Vec<_> = concerned(&change).into_iter().collect();
-            stream::iter(refs)
+            // it is found again by another change, or after a restart
+            let found = || concerned(&change).into_iter().collect::<Vec<_>>();
+            let object = change.object.meta().name.as_deref().unwrap_or_default();
+            stream::iter(catch_panic_in(K::kind(&()).as_ref(), object, found).unwrap_or_default())
         });
         self.streams.push(Box::pin(refs));
         self
@@ -153,6 +156,7 @@ pub(crate) async fn work<K, C, F>(
     let queue = queue.take_until(shutdown.cancelled_owned());
     // the newest state with this process's own writes, so that a reconciliation sees those of the one before
     let newest = main.clone();
+    let reconcile = catch_panics(counted.controller(), reconcile);
     let reconcile = move |object: Arc<K>, context| {
         let namespace = object.meta().namespace.as_deref().unwrap_or_default();
         let known = newest.get(namespace, object.meta().name.as_deref().unwrap_or_default());

@@ -23,6 +23,7 @@ mod conditions;
 use self::conditions::Found;
 use super::{
     garbage_collector::{ServedKind, list_served},
+    panics::catch_panics,
     requeue::after_failure,
 };
 
@@ -38,7 +39,7 @@ pub(crate) async fn run(client: Client, shutdown: CancellationToken) {
         watcher::Config::default(),
     )
     .run(
-        reconcile,
+        catch_panics("namespace", reconcile),
         |_, error, _| after_failure("empty a namespace", error),
         Arc::new(client),
     )

@@ -41,6 +41,7 @@ use self::{
 };
 use super::{
     events::{Component, NewEvent, Recorder},
+    panics::catch_panics,
     requeue::after_failure,
     workloads::is_created_since,
 };
@@ -80,7 +81,7 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
             [ObjectRef::<LenientObject<Node>>::new(&lease.name_any())]
         })
         .run(
-            reconcile,
+            catch_panics("node-lifecycle", reconcile),
             |_, error, _| after_failure("write the state of a node", error),
             context,
         )

@@ -11,7 +11,7 @@ use k8s_openapi::api::{
     policy::v1::PodDisruptionBudget,
     storage::v1::StorageClass,
 };
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior, sleep_until, timeout},
@@ -50,8 +50,14 @@ use self::{
     state::SchedulerState,
     write::Writer,
 };
-use super::{informers::Change, workloads::cluster};
+use super::{
+    informers::Change,
+    panics::{catch_panic, catch_panic_in},
+    workloads::cluster,
+};
 
+/// The name in the log.
+const NAME: &str = "scheduler";
 /// How often pods that were unschedulable for long are queued again.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(30);
 /// How long the writes for one pod may take.
@@ -120,12 +126,15 @@ impl Scheduler {
             self.drain(&mut changes);
             if let Some(pod) = self.state.queue.pop(Instant::now()) {
                 self.metrics.pending(self.state.queue.lengths());
-                if stop
-                    .run_until_cancelled(self.schedule(&pod))
-                    .await
-                    .is_none()
-                {
+                let name = pod.name_any();
+                let scheduling = catch_panic(NAME, &name, self.schedule(&pod));
+                let Some(done) = stop.run_until_cancelled(scheduling).await else {
                     return;
+                };
+                if done.is_err() {
+                    self.state.forget(&pod);
+                    let uid = pod.uid().unwrap_or_default();
+                    self.state.queue.retry_later(&uid, Instant::now());
                 }
                 continue;
             }
@@ -140,15 +149,26 @@ impl Scheduler {
             // every branch can be dropped at its await: messages stay in their channel, and ticks come again
             tokio::select! {
                 () = stop.cancelled() => return,
-                Some(change) = changes.pods.recv() => self.state.pod(&change),
-                Some(change) = changes.nodes.recv() => self.state.node(&change),
-                Some(change) = changes.claims.recv() => self.state.claim(&change),
-                Some(change) = changes.volumes.recv() => self.state.volume(&change),
-                Some(change) = changes.classes.recv() => self.state.class(&change),
+                Some(change) = changes.pods.recv() => self.apply(&change, SchedulerState::pod),
+                Some(change) = changes.nodes.recv() => self.apply(&change, SchedulerState::node),
+                Some(change) = changes.claims.recv() => self.apply(&change, SchedulerState::claim),
+                Some(change) = changes.volumes.recv() => self.apply(&change, SchedulerState::volume),
+                Some(change) = changes.classes.recv() => self.apply(&change, SchedulerState::class),
                 _ = flush.tick() => self.state.queue.flush(Instant::now()),
                 () = retry => {}
             }
         }
+    }
+
+    /// Applies a change; one that cannot be applied is ignored.
+    fn apply<K: Resource>(
+        &mut self,
+        change: &Change<K>,
+        apply: fn(&mut SchedulerState, &Change<K>),
+    ) {
+        let object = change.object.name_any();
+        // logged there
+        let _: Result<(), _> = catch_panic_in(NAME, &object, || apply(&mut self.state, change));
     }
 
     /// Loads the objects that existed before changes were followed.
@@ -157,44 +177,44 @@ impl Scheduler {
             .nodes
             .all()
             .into_iter()
-            .for_each(|node| self.state.node(&as_new(node)));
+            .for_each(|node| self.apply(&as_new(node), SchedulerState::node));
         self.cluster
             .claims
             .all()
             .into_iter()
-            .for_each(|claim| self.state.claim(&as_new(claim)));
+            .for_each(|claim| self.apply(&as_new(claim), SchedulerState::claim));
         self.cluster
             .volumes
             .all()
             .into_iter()
-            .for_each(|volume| self.state.volume(&as_new(volume)));
+            .for_each(|volume| self.apply(&as_new(volume), SchedulerState::volume));
         self.cluster
             .classes
             .all()
             .into_iter()
-            .for_each(|class| self.state.class(&as_new(class)));
+            .for_each(|class| self.apply(&as_new(class), SchedulerState::class));
         let mut pods = self.cluster.pods.all();
         pods.sort_by_key(|pod| (pod.metadata.creation_timestamp.clone(), pod.name_any()));
         pods.into_iter()
-            .for_each(|pod| self.state.pod(&as_new(pod)));
+            .for_each(|pod| self.apply(&as_new(pod), SchedulerState::pod));
     }
 
     /// Applies all changes that are available now, so that the next decision includes them.
     fn drain(&mut self, changes: &mut Changes) {
         while let Ok(change) = changes.nodes.try_recv() {
-            self.state.node(&change);
+            self.apply(&change, SchedulerState::node);
         }
         while let Ok(change) = changes.classes.try_recv() {
-            self.state.class(&change);
+            self.apply(&change, SchedulerState::class);
         }
         while let Ok(change) = changes.volumes.try_recv() {
-            self.state.volume(&change);
+            self.apply(&change, SchedulerState::volume);
         }
         while let Ok(change) = changes.claims.try_recv() {
-            self.state.claim(&change);
+            self.apply(&change, SchedulerState::claim);
         }
         while let Ok(change) = changes.pods.try_recv() {
-            self.state.pod(&change);
+            self.apply(&change, SchedulerState::pod);
         }
     }
 

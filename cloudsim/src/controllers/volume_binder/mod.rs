@@ -26,8 +26,12 @@ use self::{
 };
 use super::{
     informers::{Changes, Failure},
+    panics::catch_panic,
     workloads::cluster,
 };
+
+/// The name in the log.
+const NAME: &str = "persistentvolume-binder";
 
 cluster!(Cluster {
     claims: PersistentVolumeClaim,
@@ -47,7 +51,10 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     let work = async {
         let mut recorded = RecordedEvents::new(cluster.start);
         loop {
-            let again = pass(&cluster, &mut recorded).await;
+            let passing = pass(&cluster, &mut recorded);
+            let again = catch_panic(NAME, "all claims", passing)
+                .await
+                .unwrap_or_else(Some);
             changes.wait(again).await;
         }
     };
@@ -76,7 +83,7 @@ async fn pass(cluster: &Cluster, recorded: &mut RecordedEvents) -> Option<Durati
         let object = step.object();
         // one object that cannot be written holds up no other
         if let Err(failure) = act(cluster, step).await {
-            let wait = failure.log_and_wait("persistentvolume-binder", &object);
+            let wait = failure.log_and_wait(NAME, &object);
             again = again.into_iter().chain([wait]).min();
         }
     }

@@ -26,12 +26,15 @@ use self::plan::{FINALIZER, Step, StorageObjects};
 use super::{
     events::{Component, NewEvent, PROVISIONER},
     informers::{Changes, Failure},
+    panics::catch_panic,
     volume_binder::SELECTED_NODE,
     workloads::{cluster, or_null, pods::phase},
 };
 
 /// The name of the default class.
 const STANDARD: &str = "standard";
+/// The name in the log.
+const NAME: &str = "persistentvolume-provisioner";
 /// How often it is looked whether a helper pod that failed is to be replaced.
 const HELPER_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -73,7 +76,9 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     };
     let work = async {
         loop {
-            let again = provisioner.pass().await;
+            let again = catch_panic(NAME, "all claims", provisioner.pass())
+                .await
+                .unwrap_or_else(Some);
             changes.wait(again).await;
         }
     };
@@ -110,7 +115,7 @@ impl Provisioner {
         // one object that cannot be written holds up no other
         let mut check = |done: Result<(), Failure>, object: &str| {
             if let Err(failure) = done {
-                let wait = failure.log_and_wait("persistentvolume-provisioner", object);
+                let wait = failure.log_and_wait(NAME, object);
                 again = again.into_iter().chain([wait]).min();
             }
         };

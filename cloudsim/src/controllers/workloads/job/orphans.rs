@@ -15,6 +15,7 @@ use tracing::warn;
 use super::{Cluster, is_foreign, outcome::is_finished, tally::is_tracked, untrack};
 use crate::controllers::{
     informers::{Change, Failure},
+    panics::catch_panic,
     workloads::{pods::controller_of, shared::CONCURRENT_WRITES},
 };
 
@@ -73,13 +74,17 @@ fn of_job(cluster: &Cluster, change: &Change<Job>) -> Vec<Key> {
 /// Removes the finalizer from pods whose job is gone; those for which that fails stay in `pending`.
 async fn release_all(cluster: &Cluster, pending: &mut BTreeSet<Key>) {
     let looked = stream::iter(std::mem::take(pending)).map(|key| async move {
-        let done = release_one(cluster, &key).await;
+        let done = catch_panic("job", &key.1, release_one(cluster, &key)).await;
         (key, done)
     });
     let looked: Vec<_> = looked.buffer_unordered(CONCURRENT_WRITES).collect().await;
     for (key, done) in looked {
-        let Err(error) = done else { continue };
-        if !error.is_conflict() {
+        if matches!(done, Ok(Ok(()))) {
+            continue;
+        }
+        if let Ok(Err(error)) = done
+            && !error.is_conflict()
+        {
             warn!(
                 pod = key.1,
                 error = &error as &dyn std::error::Error,
