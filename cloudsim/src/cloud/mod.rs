@@ -170,7 +170,9 @@ impl Cloud {
             .await?;
         let routing = Routing::bind(&options, reach, &sessions, &pki).await?;
         let agents = sessions.clone();
-        let node_jobs = NodeJobs::new(client.clone(), move |node| agents.is_own_agent(node));
+        let node_jobs = NodeJobs::new(client.clone(), events.clone(), move |node| {
+            agents.is_own_agent(node)
+        });
         let replicas = replicas(
             &options,
             &client,

@@ -28,6 +28,8 @@ pub(super) struct Due {
     by_node: HashMap<String, BTreeSet<String>>,
     /// The sessions in which nodes were sent their action, by uid and node.
     sent: HashMap<(String, String), u64>,
+    /// The sessions in which nodes were asked to repeat their reports.
+    asked: HashMap<(String, String), u64>,
 }
 
 impl Due {
@@ -64,7 +66,9 @@ impl Due {
     }
 
     fn forget(&mut self, uid: &str, node: &str) {
-        self.sent.remove(&(uid.to_owned(), node.to_owned()));
+        let key = (uid.to_owned(), node.to_owned());
+        self.sent.remove(&key);
+        self.asked.remove(&key);
         if let Some(jobs) = self.by_node.get_mut(node) {
             jobs.remove(uid);
             if jobs.is_empty() {
@@ -93,6 +97,16 @@ impl Due {
             }
         }
         unsent
+    }
+
+    /// Lets the first action of a job be sent again, so that the node repeats its reports. Returns `false` if that was done in this session.
+    pub(super) fn ask_again(&mut self, uid: &str, node: &str, session: u64) -> bool {
+        let key = (uid.to_owned(), node.to_owned());
+        let is_new = self.asked.insert(key.clone(), session) != Some(session);
+        if is_new {
+            self.sent.remove(&key);
+        }
+        is_new
     }
 
     /// Notes that the first action of a job did not reach the node.

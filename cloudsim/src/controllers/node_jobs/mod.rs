@@ -15,7 +15,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use crds::operations::{ConfigUpdateJob, ImagePrePullJob, JobStatus, NodeJob, NodeUpgradeJob};
 use k8s_openapi::api::core::v1::Node;
@@ -23,13 +23,14 @@ use kube::{Api, runtime::controller::Action};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use wire::text;
 
-use self::plan::Clocks;
+use self::plan::{Clocks, IN_PROGRESS};
 pub use self::sender::{NodeJobs, OpenNode};
 use super::{
     events::{Component, NewEvent},
     informers::{Failure, Informer, Triggers, work},
-    workloads::{Shared, cluster, patch_status},
+    workloads::{cluster, patch_status},
 };
 
 cluster!(Cluster {
@@ -41,15 +42,16 @@ cluster!(Cluster {
 
 /// What the leader needs to reconcile the jobs of one kind.
 struct Context<J> {
-    shared: Shared,
-    nodes: Informer<Node>,
+    cluster: Cluster,
     jobs: Informer<J>,
     clocks: Mutex<Clocks>,
+    /// Held while nodes are chosen, so that each job sees which nodes the others have taken.
+    choosing: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Runs the jobs of all kinds until `stop`.
 pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
-    let of_kind = (&cluster.shared, &cluster.nodes, &stop);
+    let of_kind = (&cluster, &Arc::default(), &stop);
     tokio::join!(
         run_kind("nodeupgradejob", &cluster.upgrades, of_kind),
         run_kind("imageprepulljob", &cluster.prepulls, of_kind),
@@ -57,18 +59,41 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     );
 }
 
+impl Cluster {
+    /// Returns the number of jobs of all kinds that are at work on each node.
+    fn jobs_at_work(&self) -> HashMap<String, usize> {
+        let mut counts = HashMap::new();
+        count_at_work(&self.upgrades, &mut counts);
+        count_at_work(&self.prepulls, &mut counts);
+        count_at_work(&self.updates, &mut counts);
+        counts
+    }
+}
+
+fn count_at_work<J: NodeJob>(jobs: &Informer<J>, counts: &mut HashMap<String, usize>) {
+    for job in jobs.all() {
+        let status = job.status().filter(|status| !plan::is_final(status));
+        let nodes = status.map_or(&[][..], |status| status.node_status.as_slice());
+        for node in nodes.iter().filter(|node| plan::is_in(node, IN_PROGRESS)) {
+            *counts
+                .entry(node.node_name.clone().unwrap_or_default())
+                .or_default() += 1;
+        }
+    }
+}
+
 async fn run_kind<J: NodeJob>(
     name: &'static str,
     jobs: &Informer<J>,
-    (shared, nodes, stop): (&Shared, &Informer<Node>, &CancellationToken),
+    (cluster, choosing, stop): (&Cluster, &Arc<tokio::sync::Mutex<()>>, &CancellationToken),
 ) {
     let context = Context {
-        shared: shared.clone(),
-        nodes: nodes.clone(),
+        cluster: cluster.clone(),
         jobs: jobs.clone(),
         clocks: Mutex::default(),
+        choosing: choosing.clone(),
     };
-    let queue = (shared.queues.queue(name), jobs.clone());
+    let queue = (cluster.queues.queue(name), jobs.clone());
     let stop = stop.child_token();
     Box::pin(work(queue, Triggers::none(), context, reconcile, stop)).await;
 }
@@ -77,6 +102,7 @@ async fn reconcile<J: NodeJob>(job: Arc<J>, context: Arc<Context<J>>) -> Result<
     if job.meta().deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
+    let _choosing = context.choosing.lock().await;
     let (status, wait) = {
         let mut clocks = context.clocks.lock();
         let jobs = context.jobs.all();
@@ -84,14 +110,16 @@ async fn reconcile<J: NodeJob>(job: Arc<J>, context: Arc<Context<J>>) -> Result<
             jobs.iter()
                 .any(|job| job.meta().uid.as_deref() == Some(uid))
         });
-        plan::plan(&*job, &context.nodes, &mut clocks, Instant::now())
+        let Cluster { nodes, .. } = &context.cluster;
+        let at_work = || context.cluster.jobs_at_work();
+        plan::plan(&*job, (nodes, &at_work), &mut clocks, Instant::now())
     };
-    let api = Api::all(context.shared.client.clone());
+    let api = Api::all(context.cluster.client.clone());
     if let Some(written) = patch_status(&api, &*job, job.status(), &status).await? {
         context.jobs.wrote(written);
         let old = job.status().cloned().unwrap_or_default();
         for event in events(&old, &status) {
-            context.shared.events.record(&*job, event);
+            context.cluster.events.record(&*job, event);
         }
     }
     Ok(wait.map_or_else(Action::await_change, Action::requeue))
@@ -100,7 +128,10 @@ async fn reconcile<J: NodeJob>(job: Arc<J>, context: Arc<Context<J>>) -> Result<
 /// Returns the events of what is new in a status: the begin and the end of the job, and each node that failed.
 fn events(old: &JobStatus, new: &JobStatus) -> Vec<NewEvent> {
     let mut all = Vec::new();
-    let (by, total) = (Component::TaskManager, new.node_status.len());
+    let (by, total) = (
+        Component::TaskManager,
+        text::count(new.node_status.len(), "node"),
+    );
     for node in &new.node_status {
         let name = node.node_name.as_deref().unwrap_or_default();
         let before = old
@@ -124,11 +155,9 @@ fn events(old: &JobStatus, new: &JobStatus) -> Vec<NewEvent> {
     }
     let why = new.reason.clone().unwrap_or_default();
     all.push(match new.phase.as_str() {
-        plan::COMPLETED => {
-            NewEvent::normal(by, "Completed", format!("{total} nodes have finished"))
-        }
+        plan::COMPLETED => NewEvent::normal(by, "Completed", format!("{total} finished")),
         plan::FAILURE => NewEvent::warning(by, "Failed", why),
-        plan::INIT => NewEvent::normal(by, "Started", format!("{total} nodes are selected")),
+        plan::INIT => NewEvent::normal(by, "Started", format!("{total} selected")),
         _ => return all,
     });
     all

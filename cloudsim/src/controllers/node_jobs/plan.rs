@@ -17,7 +17,10 @@ use kube::{
     core::{Selector, SelectorExt},
 };
 use tokio::time::Instant;
-use wire::node_job::{Action, check_name};
+use wire::{
+    node_job::{Action, check_name},
+    text::count,
+};
 
 use crate::controllers::{
     informers::Informer,
@@ -38,6 +41,11 @@ const PENDING: &str = "Pending";
 pub(super) const SUCCESSFUL: &str = "Successful";
 /// The phase of a node that did not report in time.
 pub(super) const UNKNOWN: &str = "Unknown";
+
+/// The most jobs that are at work on a node at the same time. It does them one after the other, and rejects what is more than twice as many.
+const MAX_JOBS_OF_NODE: usize = 16;
+/// How often a job checks whether a node with too many jobs is free.
+const FULL_NODE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Since when each node of each job has been at its action, by the job's uid: what was reported, and when that was first seen. After a
 /// restart of the cloud the time begins anew.
@@ -62,10 +70,10 @@ impl Clocks {
     }
 }
 
-/// Returns the next status, and when to look again if nothing changes.
+/// Returns the next status, and when to look again if nothing changes. `at_work` returns the number of jobs on each node.
 pub(super) fn plan<J: NodeJob>(
     job: &J,
-    nodes: &Informer<Node>,
+    (nodes, at_work): (&Informer<Node>, &dyn Fn() -> HashMap<String, usize>),
     clocks: &mut Clocks,
     now: Instant,
 ) -> (JobStatus, Option<Duration>) {
@@ -109,10 +117,16 @@ pub(super) fn plan<J: NodeJob>(
         all.filter(|node| is_in(node, IN_PROGRESS)).count()
     };
     let mut free = terms.concurrency.saturating_sub(running(&status));
+    let is_pending = |node: &NodeStatus| is_in(node, PENDING);
+    let at_work = (free > 0 && status.node_status.iter().any(is_pending)).then(at_work);
+    let is_full = |name: &str| {
+        let jobs = at_work.as_ref().and_then(|jobs| jobs.get(name));
+        jobs.is_some_and(|jobs| *jobs >= MAX_JOBS_OF_NODE)
+    };
     for node in status
         .node_status
         .iter_mut()
-        .filter(|node| is_in(node, PENDING))
+        .filter(|node| is_pending(node))
     {
         if free == 0 {
             break;
@@ -120,6 +134,7 @@ pub(super) fn plan<J: NodeJob>(
         let name = node.node_name.as_deref().unwrap_or_default();
         match unfit(nodes.get("", name).as_deref()) {
             Some(why) => set(node, FAILURE, Some(why.to_owned())),
+            None if is_full(name) => waits.push(FULL_NODE_POLL_INTERVAL),
             None => {
                 set(node, IN_PROGRESS, None);
                 clocks.since(uid, node, now);
@@ -235,15 +250,15 @@ fn time_out(node: &mut NodeStatus, timeout: Duration) {
 /// Sets the phase of a job from those of its nodes.
 fn conclude(status: &mut JobStatus, terms: &Terms<'_>) {
     let total = status.node_status.len();
-    let count = |phase: &str| {
+    let in_phase = |phase: &str| {
         status
             .node_status
             .iter()
             .filter(|node| is_in(node, phase))
             .count()
     };
-    let failed = count(FAILURE) + count(UNKNOWN);
-    if count(SUCCESSFUL) + failed < total {
+    let failed = in_phase(FAILURE) + in_phase(UNKNOWN);
+    if in_phase(SUCCESSFUL) + failed < total {
         status.phase = IN_PROGRESS.to_owned();
         return;
     }
@@ -252,9 +267,8 @@ fn conclude(status: &mut JobStatus, terms: &Terms<'_>) {
     if total > 0 && share <= terms.tolerated_fraction().unwrap_or_default() {
         end(status, COMPLETED, None);
     } else {
-        let tolerated = terms.failure_tolerate;
-        let why =
-            format!("{failed} of {total} nodes failed, more than failureTolerate {tolerated}");
+        let (all, tolerated) = (count(total, "node"), terms.failure_tolerate);
+        let why = format!("{failed} of {all} failed, more than failureTolerate {tolerated}");
         end(status, FAILURE, Some(why));
     }
 }
@@ -276,7 +290,7 @@ fn end(status: &mut JobStatus, phase: &str, reason: Option<String>) {
     (status.phase, status.reason) = (phase.to_owned(), reason);
 }
 
-fn is_final(status: &JobStatus) -> bool {
+pub(super) fn is_final(status: &JobStatus) -> bool {
     matches!(status.phase.as_str(), COMPLETED | FAILURE)
 }
 

@@ -11,6 +11,35 @@ const MAX_REASON: usize = 512;
 /// The most images of one node that are stored.
 const MAX_IMAGES: usize = 256;
 
+/// Reports whether the node is at work, and has done actions before this one whose reports were lost, for example with a killed cloud.
+pub(super) fn misses_earlier(
+    kind: JobKind,
+    status: &JobStatus,
+    node: &str,
+    report: &node_job::ActionStatus,
+) -> bool {
+    let entry = status
+        .node_status
+        .iter()
+        .find(|entry| entry.node_name.as_deref() == Some(node));
+    let Some(entry) = entry.filter(|entry| is_in(entry, IN_PROGRESS)) else {
+        return false;
+    };
+    let flow = &entry.action_flow;
+    let action_of =
+        |known: &ActionStatus| Action::parse(known.action.as_deref().unwrap_or_default());
+    let Some(action) = Action::parse(&report.action) else {
+        return false;
+    };
+    let expected = match flow.last() {
+        None => Some(Next::Action(Action::Check)),
+        Some(last) => action_of(last)
+            .and_then(|known| kind.next(known, last.status.as_deref() == Some("True"))),
+    };
+    let is_known = flow.iter().any(|known| action_of(known) == Some(action));
+    !is_known && expected != Some(Next::Action(action))
+}
+
 /// Returns the status after a report; the error says why it is ignored.
 pub(super) fn apply(
     kind: JobKind,

@@ -28,7 +28,9 @@ use super::{
 use crate::{
     clock::now_ms,
     controllers::{
+        events::Recorder,
         informers::{Change, Reflector},
+        panics::catch_panic,
         workloads::patch_status,
     },
     delivery::Reply,
@@ -52,6 +54,7 @@ pub struct NodeJobs(Arc<Inner>);
 
 struct Inner {
     client: Client,
+    events: Recorder,
     own_agents: OwnAgents,
     due: Mutex<Due>,
     sessions: Mutex<Sessions>,
@@ -86,9 +89,14 @@ impl Drop for OpenNode {
 
 impl NodeJobs {
     /// Creates it; `own_agents` reports whether a node's agent is `edge-agent`.
-    pub fn new(client: Client, own_agents: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+    pub fn new(
+        client: Client,
+        events: Recorder,
+        own_agents: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(Inner {
             client,
+            events,
             own_agents: Box::new(own_agents),
             due: Mutex::default(),
             sessions: Mutex::default(),
@@ -116,7 +124,7 @@ impl NodeJobs {
             let all = jobs.wait_synced().await;
             let mut changes = all.listen();
             for job in all.all() {
-                self.set(task(kind, &*job, secret(&job))).await;
+                self.observe(kind, &*job, &secret).await;
             }
             while let Some(Change {
                 object,
@@ -135,13 +143,24 @@ impl NodeJobs {
                 if gone || object.meta().deletion_timestamp.is_some() {
                     self.cancel(&uid(&object)).await;
                 } else {
-                    self.set(task(kind, &*object, secret(&object))).await;
+                    self.observe(kind, &*object, &secret).await;
                 }
             }
         };
         tokio::join!(jobs.run(self.0.client.clone(), stop.child_token()), async {
             let _: Option<()> = stop.run_until_cancelled(Box::pin(following)).await;
         },);
+    }
+
+    async fn observe<J: NodeJob>(
+        &self,
+        kind: JobKind,
+        job: &J,
+        secret: &(impl Fn(&J) -> Option<(String, String)> + Sync),
+    ) {
+        let setting = async { self.set(task(kind, job, secret(job))).await };
+        // logged there
+        let _: Result<(), _> = catch_panic("node jobs", &job.name_any(), setting).await;
     }
 
     async fn set(&self, task: Task) {
@@ -202,6 +221,20 @@ impl NodeJobs {
                 self.0.due.lock().put_back(&task.uid, node);
             }
         }
+    }
+
+    /// Asks an agent of ours to repeat its reports, once in a session; reports whether it is asked now.
+    fn ask_again(&self, uid: &str, node: &str) -> bool {
+        let session = self.0.sessions.lock().nodes.get(node).map(|known| known.0);
+        let Some(session) = session.filter(|_| (self.0.own_agents)(node)) else {
+            return false;
+        };
+        let is_asked = self.0.due.lock().ask_again(uid, node, session);
+        if is_asked {
+            let (this, name) = (self.clone(), node.to_owned());
+            tokio::spawn(async move { this.send_unsent(&name).await });
+        }
+        is_asked
     }
 
     /// Reports whether a job at work on the node names this Secret, so that the node may read it.
@@ -289,9 +322,20 @@ impl NodeJobs {
             }
             let old = job.status();
             let known = old.cloned().unwrap_or_default();
+            let uid = job.uid().unwrap_or_default();
+            if report::misses_earlier(path.kind, &known, &path.node, report)
+                && self.ask_again(&uid, &path.node)
+            {
+                return Ok(());
+            }
             let status = report::apply(path.kind, &known, &path.node, report, Timestamp::now())?;
             match patch_status(&api, &job, old, &status).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    for event in super::events(&known, &status) {
+                        self.0.events.record(&job, event);
+                    }
+                    return Ok(());
+                }
                 Err(kube::Error::Api(refused)) if refused.code == 409 && attempt < MAX_ATTEMPTS => {
                     debug!(job = path.job, attempt, took = ?begun.elapsed(), "job has changed meanwhile; retrying");
                     sleep(PAUSE * attempt).await;

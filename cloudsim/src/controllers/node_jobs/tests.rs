@@ -47,7 +47,11 @@ impl World {
     fn start(store: &Arc<MemoryStore>, is_own: bool) -> Self {
         let api = TestApi::new(store);
         api.reflectors.start("taskmanager", run);
-        let jobs = NodeJobs::new(api.client.clone(), move |_| is_own);
+        let jobs = NodeJobs::new(
+            api.client.clone(),
+            api.reflectors.shared.events.clone(),
+            move |_| is_own,
+        );
         tokio::spawn(jobs.clone().run(api.stop.child_token()));
         Self {
             api,
@@ -301,16 +305,75 @@ async fn each_wanted_node_has_an_entry_with_its_reason() {
         let status = world.wait(UPGRADE, name, "Failure: ").await;
         assert_eq!(status["reason"], why);
     }
+    // one that cannot take part, and one that reports a failure
+    world.node("full", true, true).await;
+    world.connect("full", Behaviour::Fails(Action::Check));
+    let names = json!({"nodeNames": ["full"]});
+    world.create(UPGRADE, upgrade("full", names)).await;
     let events = Api::<Event>::all(world.api.client.clone());
-    eventually("the event of a failed node", async || {
-        let all = events.list(&ListParams::default()).await.unwrap();
-        let found = all.items.iter().any(|event| {
-            event.reason.as_deref() == Some("NodeFailed")
-                && event.message.as_deref() == Some("node cloud: the node is not an edge node")
-        });
-        if found { Ok(()) } else { Err(all.items.len()) }
+    for message in [
+        "node cloud: the node is not an edge node",
+        "node full: Check: no space",
+    ] {
+        eventually(message, async || {
+            let all = events.list(&ListParams::default()).await.unwrap();
+            let found = all.items.iter().any(|event| {
+                event.reason.as_deref() == Some("NodeFailed")
+                    && event.message.as_deref() == Some(message)
+            });
+            if found { Ok(()) } else { Err(all.items.len()) }
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn jobs_that_a_node_cannot_take_yet_wait_in_the_cloud() {
+    let world = World::start(&MemoryStore::new(), true);
+    world.node("edge-1", true, true).await;
+    world.connect("edge-1", Behaviour::Silent);
+    let all: Vec<String> = (0..40).map(|number| format!("up-{number}")).collect();
+    for name in &all {
+        let spec = json!({"nodeNames": ["edge-1"]});
+        world.create(UPGRADE, upgrade(name, spec)).await;
+    }
+    until("the node has all that it takes", || {
+        world.count_sent("Check") == 16
     })
     .await;
+    let mut at_work = 0;
+    for name in &all {
+        match phases(&world.status(UPGRADE, name).await).as_str() {
+            "InProgress: InProgress" => at_work += 1,
+            // not chosen yet
+            "InProgress: Pending" | "Init: Pending" | ": " => {}
+            other => panic!("{name}: {other}"),
+        }
+    }
+    assert_eq!(at_work, 16);
+    world.connect("edge-1", Behaviour::Succeeds);
+    for name in &all {
+        world.wait(UPGRADE, name, "Completed: Successful").await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_whose_earlier_reports_were_lost_repeats_them_once() {
+    let world = World::start(&MemoryStore::new(), true);
+    world.node("edge-1", true, true).await;
+    world.connect("edge-1", Behaviour::Silent);
+    let spec = json!({"nodeNames": ["edge-1"]});
+    world.create(UPGRADE, upgrade("up", spec)).await;
+    until("the first message", || world.count_sent("Check") == 1).await;
+    let before = world.status(UPGRADE, "up").await;
+    let report = |action| world.report("edge-1", "nodeupgradejob", "up", action, true);
+    report("Upgrade").await;
+    until("the question", || world.count_sent("Check") == 2).await;
+    assert_eq!(world.status(UPGRADE, "up").await, before);
+    report("Check").await;
+    report("Upgrade").await;
+    world.wait(UPGRADE, "up", "Completed: Successful").await;
+    assert_eq!(world.count_sent("Check"), 2);
 }
 
 #[tokio::test]
