@@ -1,5 +1,5 @@
 //! The part of CloudCore's admission webhook that this cloud has: devices are validated against their models, rules against their
-//! endpoints, node jobs by themselves.
+//! endpoints, node jobs and node groups by themselves.
 
 use apiserver::{Admission, FieldError, Review};
 use async_trait::async_trait;
@@ -11,11 +11,12 @@ use objectstore::{Key, Resource, StoreError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::controllers::{node_jobs::check, rules::check as rule_check};
+use crate::controllers::{node_groups, node_jobs::check, rules::check as rule_check};
 
 const GROUP: &str = "devices.kubeedge.io";
 const RULES: &str = "rules.kubeedge.io";
 const JOBS: &str = "operations.kubeedge.io";
+const APPS: &str = "apps.kubeedge.io";
 
 /// Validates devices against their models, rules against their endpoints, and models and endpoints by themselves.
 #[derive(Debug)]
@@ -33,6 +34,9 @@ impl Admission for KubeEdgeAdmission {
         }
         if is_new && review.group == JOBS {
             return Ok(node_job(&review));
+        }
+        if review.group == APPS && review.kind == "NodeGroup" && review.old.is_none() {
+            return Ok(Vec::from_iter(node_group(&review)));
         }
         if review.group != GROUP || !is_new {
             return Ok(Vec::new());
@@ -57,6 +61,17 @@ impl Admission for KubeEdgeAdmission {
         };
         Ok(faults.into_iter().map(objection).collect())
     }
+}
+
+/// The name of an object never changes.
+fn node_group(review: &Review<'_>) -> Option<FieldError> {
+    let name = review.new.pointer("/metadata/name")?.as_str()?;
+    let why = node_groups::check_name(name).err()?;
+    Some(FieldError {
+        field: "metadata.name".to_owned(),
+        value: name.into(),
+        why,
+    })
 }
 
 /// A job is not changed after its creation: its nodes have begun.

@@ -24,7 +24,7 @@ mod namespace_lifecycle;
 #[cfg(test)]
 mod node_authorization_tests;
 pub mod node_certificates;
-mod node_groups;
+pub(crate) mod node_groups;
 pub mod node_jobs;
 pub mod node_lifecycle;
 mod panics;

@@ -15,7 +15,8 @@ mod tests;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crds::apps::{
-    EdgeApplication, EdgeApplicationStatus, ManifestCondition, ManifestStatus, ResourceIdentifier,
+    EdgeApplication, EdgeApplicationStatus, ManifestCondition, ManifestStatus, NodeGroup,
+    ResourceIdentifier,
 };
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::{
@@ -48,6 +49,7 @@ cluster!(Cluster {
     applications: EdgeApplication,
     deployments: Deployment,
     services: Service,
+    groups: NodeGroup,
 });
 
 /// Runs until `stop`.
@@ -107,6 +109,13 @@ async fn reconcile(
         let event = NewEvent::warning(Component::EdgeApplication, "FailedApply", text);
         context.events.record(&*application, event);
         statuses.push(status(fault.ordinal, fault.identity.as_ref(), false));
+    }
+    for group in context.missing_groups(&application) {
+        let text = format!(
+            "NodeGroup {group:?} does not exist; create it, otherwise the pods for it stay Pending"
+        );
+        let event = NewEvent::warning(Component::EdgeApplication, "NodeGroupMissing", text);
+        context.events.record(&*application, event);
     }
     statuses.sort_by_key(|status| (status.identifier.ordinal, status.identifier.name.clone()));
     context.write_status(&application, statuses).await?;
@@ -184,6 +193,16 @@ fn status(ordinal: usize, identity: Option<&Identity>, is_available: bool) -> Ma
 }
 
 impl Cluster {
+    /// Returns the names of target groups that do not exist.
+    fn missing_groups<'a>(
+        &self,
+        application: &'a EdgeApplication,
+    ) -> impl Iterator<Item = &'a str> {
+        let targets = &application.spec.workload_scope.target_node_groups;
+        let names = targets.iter().map(|target| target.name.as_str());
+        names.filter(|name| self.groups.get("", name).is_none())
+    }
+
     fn applications(&self, application: &EdgeApplication) -> Api<EdgeApplication> {
         Api::namespaced(
             self.client.clone(),

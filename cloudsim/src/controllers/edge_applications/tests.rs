@@ -124,6 +124,14 @@ async fn deployments_are_copied_for_each_group_and_other_objects_are_created_onc
     world
         .wait_names(&["web-a", "web-b", "web-ls-9e82600a"])
         .await;
+    eventually("a hint at each missing group", async || {
+        let events = world.api("v1", "Event").list(&Default::default()).await;
+        let events = events.unwrap().items.into_iter();
+        let hints = events.filter(|event| event.data["reason"] == "NodeGroupMissing");
+        let found = hints.count();
+        if found == 2 { Ok(()) } else { Err(found) }
+    })
+    .await;
     let first = world.deployments().get("web-a").await.unwrap();
     let spec = &first.data["spec"]["template"]["spec"];
     assert_eq!(

@@ -8,6 +8,7 @@ use std::{
 use crds::apps::{NodeGroupSpec, NodeGroupStatus, NodeStatus};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
+use kubeapi::object::names;
 
 use super::{GROUP_LABEL, ZONE_LABEL};
 
@@ -46,9 +47,16 @@ pub(super) fn plan(
         let is_member = holder.is_some_and(|holder| holder == name);
         if is_wanted {
             named.insert(node.name_any());
-            let other = holder.filter(|_| !is_member);
-            statuses.push(status(node, other));
-            if other.is_some() {
+            let obstacle = match holder.filter(|_| !is_member) {
+                Some(group) => Some(format!(
+                    "node {} has already belonged to NodeGroup {group}",
+                    node.name_any()
+                )),
+                None => check_name(name).err(),
+            };
+            let is_free = obstacle.is_none();
+            statuses.push(status(node, obstacle));
+            if !is_free {
                 continue;
             }
         } else if !is_member {
@@ -98,8 +106,20 @@ fn changed_labels(name: &str, group: &NodeGroupSpec, node: &Node, is_wanted: boo
     labels
 }
 
-/// Returns the status of a selected node, which another group may hold.
-fn status(node: &Node, other: Option<&String>) -> NodeStatus {
+/// Checks the name of a group, which is the value of a label of its nodes.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let faults = names::label_value(name);
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "the name of a NodeGroup is a label of its nodes: {}",
+        faults.join("; ")
+    ))
+}
+
+/// Returns the status of a selected node; `reason` is why it is not in the group.
+fn status(node: &Node, reason: Option<String>) -> NodeStatus {
     let name = node.name_any();
     let conditions = node
         .status
@@ -113,8 +133,6 @@ fn status(node: &Node, other: Option<&String>) -> NodeStatus {
         Some("False") => "NotReady",
         _ => "Unknown",
     };
-    let reason =
-        other.map(|group| format!("node {name} has already belonged to NodeGroup {group}"));
     NodeStatus {
         ready_status: ready.to_owned(),
         selection_status: if reason.is_some() {

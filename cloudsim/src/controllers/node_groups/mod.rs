@@ -20,6 +20,7 @@ use kube::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::members::check_name;
 use self::members::{Plan, plan};
 use super::{
     informers::{Change, Failure, Informer, Triggers, work},

@@ -183,3 +183,29 @@ async fn a_node_that_leaves_loses_the_pods_of_the_group_alone() {
         assert!(pod.metadata.deletion_timestamp.is_none(), "{name}");
     }
 }
+
+#[test]
+fn a_group_whose_name_is_no_label_has_no_nodes() {
+    for (name, why) in [
+        ("berlin", None),
+        ("a.b-c", None),
+        ("x".repeat(64).as_str(), Some("must be no more than 63")),
+    ] {
+        let node: Node = serde_json::from_value(json!({"metadata": {"name": "n1"}})).unwrap();
+        let spec = crds::apps::NodeGroupSpec {
+            nodes: vec!["n1".to_owned()],
+            ..Default::default()
+        };
+        let Plan { labels, status } = plan(name, &spec, &[Arc::new(node)], false);
+        let reason = status.node_statuses[0].selection_status_reason.as_deref();
+        assert_eq!(
+            (labels.is_empty(), reason.is_some()),
+            (why.is_some(), why.is_some())
+        );
+        assert!(
+            reason.unwrap_or_default().contains(why.unwrap_or_default()),
+            "{reason:?}"
+        );
+        assert_eq!(check_name(name).is_err(), why.is_some());
+    }
+}

@@ -8,6 +8,9 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use wire::node_job::{check_image, check_items, check_name, check_version};
 
+/// The most images of a pull; the status has the outcome of each on each node.
+const MAX_IMAGES: usize = 256;
+
 /// Returns the faults of an upgrade.
 pub(crate) fn node_upgrade(job: &NodeUpgradeJob) -> Vec<FieldError> {
     let spec = &job.spec;
@@ -27,9 +30,15 @@ pub(crate) fn image_pre_pull(job: &ImagePrePullJob) -> Vec<FieldError> {
         return vec![fault(path, Value::Null, "is required")];
     };
     let mut faults = common(job, path);
-    if template.images.is_empty() {
-        let why = "must have at least one image";
-        faults.push(fault(&format!("{path}.images"), json!([]), why));
+    let images = format!("{path}.images");
+    if template.images.is_empty() || template.images.len() > MAX_IMAGES {
+        let why = format!("must have 1 to {MAX_IMAGES} images");
+        faults.push(fault(&images, json!(template.images.len()), &why));
+    }
+    let is_image = |image: &String| !image.is_empty() && !image.contains(char::is_whitespace);
+    if let Some(wrong) = template.images.iter().find(|image| !is_image(image)) {
+        let why = "must be the name of an image, for example docker.io/library/nginx:1.27";
+        faults.push(fault(&images, json!(wrong), why));
     }
     let secret = template.image_secrets.as_deref().unwrap_or_default();
     let is_named = match secret.split_once('/') {
@@ -39,10 +48,6 @@ pub(crate) fn image_pre_pull(job: &ImagePrePullJob) -> Vec<FieldError> {
     if !is_named {
         let why = "must be the namespace and the name of a Secret, for example default/registry";
         faults.push(fault(&format!("{path}.imageSecrets"), secret.into(), why));
-    }
-    if let Some(times) = template.retry_times.filter(|times| *times < 0) {
-        let path = format!("{path}.retryTimes");
-        faults.push(fault(&path, times.into(), "must be 0 or greater"));
     }
     faults
 }
@@ -68,7 +73,15 @@ pub(crate) fn config_update(job: &ConfigUpdateJob) -> Vec<FieldError> {
 fn common<J: NodeJob>(job: &J, path: &str) -> Vec<FieldError> {
     let name = job.name_any();
     let mut faults = Vec::from_iter(invalid("metadata.name", &name, check_name(&name)));
-    let terms: Terms<'_> = job.terms();
+    let (terms, spec): (Terms<'_>, _) = (job.terms(), json!({"spec": job.spec_value()}));
+    let below = spec.pointer(&format!("/{}", path.replace('.', "/")));
+    for key in ["concurrency", "timeoutSeconds", "retryTimes"] {
+        let number = below.and_then(|below| below[key].as_i64());
+        if let Some(number) = number.filter(|number| *number < 0) {
+            let path = format!("{path}.{key}");
+            faults.push(fault(&path, number.into(), "must be 0 or greater"));
+        }
+    }
     if terms.node_names.is_empty() == terms.label_selector.is_none() {
         let why = "exactly one of nodeNames and labelSelector is required";
         faults.push(fault(
@@ -104,5 +117,83 @@ fn fault(path: &str, value: Value, why: &str) -> FieldError {
         field: path.to_owned(),
         value,
         why: why.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_out_of_range_are_named() {
+        let images = |images: Value| json!({"images": images});
+        let many = |number| images(json!(vec!["a/b:1"; number]));
+        for (template, fault) in [
+            (many(1), None),
+            (many(256), None),
+            (many(257), Some("images: must have 1 to 256 images")),
+            (images(json!([])), Some("images: must have 1 to 256 images")),
+            (
+                images(json!(["a/b:1", ""])),
+                Some("images: must be the name of an image"),
+            ),
+            (
+                images(json!(["a b"])),
+                Some("images: must be the name of an image"),
+            ),
+            (
+                json!({"images": ["a"], "concurrency": 0, "timeoutSeconds": 0, "retryTimes": 0}),
+                None,
+            ),
+            (
+                json!({"images": ["a"], "concurrency": -1}),
+                Some("concurrency: must be 0 or greater"),
+            ),
+            (
+                json!({"images": ["a"], "timeoutSeconds": -5}),
+                Some("timeoutSeconds: must be 0 or greater"),
+            ),
+            (
+                json!({"images": ["a"], "retryTimes": -1}),
+                Some("retryTimes: must be 0 or greater"),
+            ),
+            (
+                json!({"images": ["a"], "failureTolerate": "2"}),
+                Some("failureTolerate: must be a number from 0 to 1"),
+            ),
+            (
+                json!({"images": ["a"], "imageSecrets": "a"}),
+                Some("imageSecrets: must be the namespace"),
+            ),
+        ] {
+            let mut template = template;
+            template["nodeNames"] = json!(["edge-1"]);
+            let job =
+                json!({"metadata": {"name": "job"}, "spec": {"imagePrePullTemplate": template}});
+            let job: ImagePrePullJob = serde_json::from_value(job).unwrap();
+            let found = image_pre_pull(&job);
+            let found: Vec<String> = found
+                .iter()
+                .map(|fault| {
+                    let field = fault.field.rsplit('.').next().unwrap_or_default();
+                    format!("{field}: {}", fault.why)
+                })
+                .collect();
+            assert_eq!(
+                found.len(),
+                usize::from(fault.is_some()),
+                "{template}: {found:?}"
+            );
+            assert!(
+                found
+                    .iter()
+                    .all(|found| found.starts_with(fault.unwrap_or("?"))),
+                "{found:?}"
+            );
+        }
+        let spec = json!({"nodeNames": ["edge-1"], "updateFields": {"modules.edgeHub.heartbeat": "20"}, "timeoutSeconds": -1});
+        let job = json!({"metadata": {"name": "job"}, "spec": spec});
+        let job: ConfigUpdateJob = serde_json::from_value(job).unwrap();
+        assert_eq!(config_update(&job)[0].field, "spec.timeoutSeconds");
     }
 }
