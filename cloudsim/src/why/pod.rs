@@ -161,6 +161,17 @@ impl PodFacts {
     /// Checks that the node has not refused or evicted the pod.
     fn admission(&self) -> Finding {
         let status = self.status();
+        let held = self.condition("HeldUpgrade");
+        if self.phase() == "Pending" && held.is_some_and(|it| it.status == "True") {
+            let (name, namespace) = (
+                self.pod.name_any(),
+                self.pod.namespace().unwrap_or_default(),
+            );
+            return missing(
+                "it is held by its annotation edge.kubeedge.io/hold-upgrade until somebody releases it on the node",
+                format!("run `edge-agent ctl unhold -n {namespace} {name}` on the node"),
+            );
+        }
         match (self.phase().as_str(), status.reason) {
             ("Failed", Some(reason)) => missing(
                 format!(

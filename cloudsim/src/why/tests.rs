@@ -413,9 +413,15 @@ fn first_missing_step_of_a_pod_on_its_node_is_found() {
     let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
     let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "message": "containers not ready: [c]"}]}});
     let completed = json!({"status": {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}});
+    let held = json!({"status": {"phase": "Pending", "conditions": [{"type": "HeldUpgrade", "status": "True"}]}});
     for (facts, step, text) in [
         (pod(json!({})), None, ""),
         (pod(completed), None, ""),
+        (
+            pod(held),
+            Some("admitted"),
+            "somebody releases it on the node",
+        ),
         (
             with_event(creating(), "FailedMount", "no such directory"),
             Some("objects"),
