@@ -45,6 +45,7 @@ mod gc;
 pub mod hold;
 mod housekeeping;
 mod image_puller;
+mod known_pods;
 mod log_links;
 mod metrics;
 mod names;

@@ -96,6 +96,7 @@ impl EdgedParts {
         let background = Background::new(shutdown);
         let devices = DeviceManager::new(device_manager::Deps {
             root: config.device_plugins.then(|| dirs.root.clone()),
+            client: config.client.clone(),
             runtime: runtime.clone(),
             pods: pods.clone(),
             pods_complete: config.pods_complete.clone(),

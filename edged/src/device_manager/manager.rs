@@ -8,10 +8,10 @@ use std::{
 
 use componentbase::{PodsComplete, replace_file};
 use k8s_openapi::api::core::v1::{Container, Pod};
-use kube::runtime::reflector::Store;
+use kube::{Client, runtime::reflector::Store};
 use limits::read_regular_file;
 use parking_lot::Mutex;
-use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use wire::{cri, text::with_causes};
@@ -22,7 +22,7 @@ use super::{
     plugin::Plugin,
     state::{AllocateError, Device, DeviceCounts, DeviceState, Request},
 };
-use crate::{background::Background, names, runtime::Runtime, specs};
+use crate::{background::Background, known_pods::known_pods, names, runtime::Runtime, specs};
 
 /// Mode of the checkpoint, the kubelet's.
 const CHECKPOINT_MODE: u32 = 0o600;
@@ -33,6 +33,8 @@ pub(crate) struct Deps {
     pub(crate) root: Option<PathBuf>,
     /// The container runtime, asked whether containers of a deleted pod still run.
     pub(crate) runtime: Runtime,
+    /// The API, asked again before devices of a pod are freed.
+    pub(crate) client: Client,
     /// This node's pods.
     pub(crate) pods: Store<Pod>,
     /// Whether the API has all pods. Until then, no devices are freed.
@@ -48,8 +50,8 @@ pub(crate) struct DeviceManager(Arc<Inner>);
 struct Inner {
     deps: Deps,
     shared: Mutex<Shared>,
-    /// Held while devices are chosen, which takes calls to a plugin, so that no device is chosen twice.
-    allocating: AsyncMutex<()>,
+    /// By resource; held while its devices are chosen, which takes calls to its plugin, so that no device is chosen twice.
+    allocating: Mutex<BTreeMap<String, Arc<AsyncMutex<()>>>>,
     /// Held while the checkpoint is written.
     writing: AsyncMutex<()>,
     /// The numbers of devices; sent again whenever the devices of a plugin have changed.
@@ -76,7 +78,7 @@ impl DeviceManager {
         let manager = Self(Arc::new(Inner {
             deps,
             shared: Mutex::default(),
-            allocating: AsyncMutex::default(),
+            allocating: Mutex::default(),
             writing: AsyncMutex::default(),
             changed: watch::Sender::default(),
         }));
@@ -170,7 +172,7 @@ impl DeviceManager {
         if !self.is_short_of(pod) {
             return Ok(());
         }
-        let _guard = self.0.allocating.lock().await;
+        let _guards = self.lock_missing(pod).await;
         self.free_ended_pods().await;
         // init containers first: those that come later reuse their devices
         let spec = pod.spec.iter();
@@ -204,7 +206,7 @@ impl DeviceManager {
     ) -> Result<ContainerDevices, AllocateError> {
         let short = self.with_state(|state| !state.missing_requests(pod, container).is_empty());
         if short {
-            let _guard = self.0.allocating.lock().await;
+            let _guards = self.lock_missing(pod).await;
             self.free_ended_pods().await;
             self.allocate_to(pod, container).await?;
             self.save().await?;
@@ -249,6 +251,23 @@ impl DeviceManager {
                 go_error(&status)
             ))
         })
+    }
+
+    /// Locks the resources of which the pod has no devices yet. Always in the order of their names, so that two pods never wait for each
+    /// other. A pod that needs none of them does not wait for their plugins.
+    async fn lock_missing(&self, pod: &Pod) -> Vec<OwnedMutexGuard<()>> {
+        let missing: BTreeSet<String> = self.with_state(|state| {
+            specs::containers_of(pod)
+                .flat_map(|container| state.missing_requests(pod, container))
+                .map(|request| request.resource.to_owned())
+                .collect()
+        });
+        let mut guards = Vec::new();
+        for resource in missing {
+            let lock = Arc::clone(self.0.allocating.lock().entry(resource).or_default());
+            guards.push(lock.lock_owned().await);
+        }
+        guards
     }
 
     async fn allocate_to(&self, pod: &Pod, container: &Container) -> Result<(), AllocateError> {
@@ -302,16 +321,13 @@ impl DeviceManager {
         if !deps.pods_complete.now() {
             return;
         }
-        let active: BTreeSet<_> = deps
-            .pods
-            .state()
-            .iter()
-            .filter(|pod| !specs::is_terminal(pod))
-            .filter_map(|pod| pod.metadata.uid.clone())
-            .collect();
         let mut ended = self.with_state(DeviceState::pods);
+        let known = (&deps.client, &deps.pods);
+        let Ok(active) = known_pods(known, &ended, |pod| !specs::is_terminal(pod)).await else {
+            return;
+        };
         ended.retain(|uid| !active.contains(uid));
-        if ended.is_empty() {
+        if ended.is_empty() || !deps.pods_complete.now() {
             return;
         }
         let Ok(containers) = deps.runtime.containers(None).await else {

@@ -13,7 +13,7 @@ use std::{
 use componentbase::{Backoff, PodsComplete};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, api::ListParams, runtime::reflector::Store};
+use kube::{Client, runtime::reflector::Store};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::entries;
@@ -21,6 +21,7 @@ use crate::{
     Progress,
     background::Background,
     cgroups::Cgroups,
+    known_pods::known_pods,
     names::{self, Dirs},
     pods::{PodCache, lost_containers},
     probes::Probes,
@@ -266,18 +267,13 @@ async fn retained_pods(
     kept: &mut Option<BTreeSet<String>>,
 ) -> Result<RetainedPods, kube::Error> {
     let was_complete = complete.now();
-    let mut known: BTreeSet<String> = pods
-        .state()
-        .iter()
-        .filter_map(|pod| pod.metadata.uid.clone())
-        .collect();
-    // `pods` follows the API with a delay: a pod that was damaged, and by which the API is complete again, may not be in it yet
-    if was_complete && !here.is_subset(&known) {
-        let stored = Api::<Pod>::all(client.clone())
-            .list(&ListParams::default())
-            .await?;
-        known.extend(stored.into_iter().filter_map(|pod| pod.metadata.uid));
-    }
+    // until the API has all pods, those that are here are kept without asking it
+    let asked = if was_complete {
+        &here
+    } else {
+        &BTreeSet::new()
+    };
+    let known = known_pods((client, pods), asked, |_| true).await?;
     let is_complete = was_complete && complete.now();
     let retained = RetainedPods::new(known, here, kept.take(), is_complete);
     if retained.kept.is_empty() {

@@ -1,32 +1,61 @@
 //! Tests of the two servers with real sockets: what they refuse.
 
-use std::path::{Path, PathBuf};
+use std::{
+    convert::Infallible,
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+};
 
+use bytes::Bytes;
 use componentbase::PodsComplete;
+use futures::{Stream, stream};
+use http_body_util::Full;
 use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector;
-use tokio::net::UnixStream;
+use serde_json::json;
+use tokio::{
+    net::{UnixListener, UnixStream},
+    sync::Notify,
+};
+use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{
-    Code,
-    transport::{Channel, Endpoint},
+    Code, Request, Response, Status,
+    transport::{Channel, Endpoint, Server},
 };
 use tower::service_fn;
 use wire::{
-    device_plugin::{RegisterRequest, registration_client::RegistrationClient},
+    device_plugin::{
+        AllocateRequest, AllocateResponse, ContainerAllocateResponse, DevicePluginOptions, Empty,
+        ListAndWatchResponse, PreStartContainerRequest, PreStartContainerResponse,
+        PreferredAllocationRequest, PreferredAllocationResponse, RegisterRequest,
+        device_plugin_server::{DevicePlugin, DevicePluginServer},
+        registration_client::RegistrationClient,
+    },
     pod_resources::{
         GetPodResourcesRequest, ListPodResourcesRequest,
         pod_resources_lister_client::PodResourcesListerClient,
     },
 };
 
-use super::super::{Deps, DeviceManager, run};
+use super::{
+    super::{Deps, DeviceManager, plugin::Plugin, run},
+    devices,
+};
 use crate::{background::Background, runtime::Runtime};
 
 fn manager(root: &Path) -> DeviceManager {
     let nobody = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
+    let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": []});
+    let api = service_fn(move |_: http::Request<kube::client::Body>| {
+        let list = Full::new(Bytes::from(list.to_string()));
+        async { Ok::<_, Infallible>(http::Response::new(list)) }
+    });
     DeviceManager::new(Deps {
         root: Some(root.to_owned()),
+        client: kube::Client::new(api, "default"),
         runtime: Runtime::new(nobody, None),
         pods: reflector::store().0,
         pods_complete: PodsComplete::new(objectstore::Damaged::default()).1,
@@ -136,4 +165,97 @@ async fn pod_resources_have_a_quota() {
         );
     }
     server.abort();
+}
+
+/// A plugin that answers `Allocate` once it is allowed to.
+struct Slow(Arc<Notify>);
+
+#[tonic::async_trait]
+impl DevicePlugin for Slow {
+    type ListAndWatchStream =
+        Pin<Box<dyn Stream<Item = Result<ListAndWatchResponse, Status>> + Send>>;
+
+    async fn get_device_plugin_options(
+        &self,
+        _request: Request<Empty>,
+    ) -> Result<Response<DevicePluginOptions>, Status> {
+        Ok(Response::new(DevicePluginOptions::default()))
+    }
+
+    async fn list_and_watch(
+        &self,
+        _request: Request<Empty>,
+    ) -> Result<Response<Self::ListAndWatchStream>, Status> {
+        Ok(Response::new(Box::pin(stream::pending())))
+    }
+
+    async fn get_preferred_allocation(
+        &self,
+        _request: Request<PreferredAllocationRequest>,
+    ) -> Result<Response<PreferredAllocationResponse>, Status> {
+        Err(Status::unimplemented("no preference"))
+    }
+
+    async fn allocate(
+        &self,
+        _request: Request<AllocateRequest>,
+    ) -> Result<Response<AllocateResponse>, Status> {
+        self.0.notified().await;
+        Ok(Response::new(AllocateResponse {
+            container_responses: vec![ContainerAllocateResponse::default()],
+        }))
+    }
+
+    async fn pre_start_container(
+        &self,
+        _request: Request<PreStartContainerRequest>,
+    ) -> Result<Response<PreStartContainerResponse>, Status> {
+        Ok(Response::new(PreStartContainerResponse::default()))
+    }
+}
+
+/// Adds a plugin with one device, which answers each time that the result is notified.
+async fn add(manager: &DeviceManager, root: &Path, resource: &str) -> Arc<Notify> {
+    let (socket, answers) = (root.join(resource), Arc::<Notify>::default());
+    let listener = UnixListener::bind(&socket).unwrap();
+    let server = Server::builder().add_service(DevicePluginServer::new(Slow(answers.clone())));
+    tokio::spawn(server.serve_with_incoming(UnixListenerStream::new(listener)));
+    let plugin = Plugin::connect(&socket).await.unwrap();
+    let resource = format!("example.com/{resource}");
+    let (number, _) = manager.connect(&resource, plugin).unwrap();
+    manager.update(&resource, number, devices(&["one"])).await;
+    answers
+}
+
+#[tokio::test]
+async fn a_plugin_that_hangs_delays_only_the_pods_that_need_it() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("device-plugins")).unwrap();
+    let manager = manager(root.path());
+    let hanging = add(&manager, root.path(), "a").await;
+    let other = add(&manager, root.path(), "b").await;
+    other.notify_one();
+    let needs = |uid: &str, resource: &str| -> Pod {
+        let container = json!({"name": "main", "resources": {"limits": {resource: "1"}}});
+        let pod = json!({"metadata": {"uid": uid}, "spec": {"containers": [container]}});
+        serde_json::from_value(pod).unwrap()
+    };
+    let waiting = {
+        let (manager, pod) = (manager.clone(), needs("first", "example.com/a"));
+        tokio::spawn(async move { manager.allocate(&pod).await })
+    };
+    for pod in [needs("second", "example.com/b"), needs("third", "cpu")] {
+        testkit::within("other pods", manager.allocate(&pod))
+            .await
+            .unwrap();
+    }
+    assert!(!waiting.is_finished());
+    hanging.notify_one();
+    testkit::within("the pod that waited", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+    // nobody else gets the device
+    let refused = manager.allocate(&needs("fourth", "example.com/a")).await;
+    assert!(refused.is_err());
 }
