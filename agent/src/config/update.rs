@@ -1,30 +1,78 @@
 //! Changes values of edgecore.yaml by their paths, as a ConfigUpdateJob names them. Pure.
 //!
-//! A path is the names of keys joined by dots, with the number of an element in brackets: `modules.edged.registerWithTaints[0].key`. A
+//! A path is the names of keys joined by dots, with the number of an element in brackets:
+//! `modules.edged.tailoredKubeletConfig.registerWithTaints[0].key`. A
 //! value is text; the key's type decides whether it is a number. `{a,b}` is a list, as for KubeEdge's `--set`.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use componentbase::yaml;
 use serde_json::{Map, Value};
 
 use super::{Host, document, parse};
 
-/// What the connection to the cloud depends on: a job changes it only if the node allows that.
-const CONNECTION: [&str; 6] = [
+/// What the connection to the cloud or the security of the node depends on: a job changes it only if the node allows that. In lower case.
+const PROTECTED: [&str; 41] = [
     "database",
-    "modules.edgehub",
+    "featuregates",
+    "modules.devicetwin.dmisockpath",
+    "modules.edged.experimentalmounterpath",
     "modules.edged.hostnameoverride",
+    "modules.edged.podsandboximage",
+    "modules.edged.rootdirectory",
+    "modules.edged.seccompdefault",
+    "modules.edged.tailoredkubeletconfig.address",
+    "modules.edged.tailoredkubeletconfig.allowedunsafesysctls",
+    "modules.edged.tailoredkubeletconfig.authentication",
+    "modules.edged.tailoredkubeletconfig.authorization",
+    "modules.edged.tailoredkubeletconfig.containerruntimeendpoint",
+    "modules.edged.tailoredkubeletconfig.enabledebugflagshandler",
+    "modules.edged.tailoredkubeletconfig.enabledebugginghandlers",
+    "modules.edged.tailoredkubeletconfig.enableprofilinghandler",
+    "modules.edged.tailoredkubeletconfig.enablesystemloghandler",
+    "modules.edged.tailoredkubeletconfig.enablesystemlogquery",
+    "modules.edged.tailoredkubeletconfig.featuregates",
+    "modules.edged.tailoredkubeletconfig.imageserviceendpoint",
+    "modules.edged.tailoredkubeletconfig.podlogsdir",
+    "modules.edged.tailoredkubeletconfig.protectkerneldefaults",
+    "modules.edged.tailoredkubeletconfig.readonlyport",
+    "modules.edged.tailoredkubeletconfig.resolvconf",
+    "modules.edged.tailoredkubeletconfig.seccompdefault",
+    "modules.edged.tailoredkubeletconfig.staticpodpath",
+    "modules.edged.tailoredkubeletconfig.staticpodurl",
+    "modules.edged.tailoredkubeletconfig.volumeplugindir",
+    "modules.edgehub",
+    "modules.edgemesh.dns",
+    "modules.edgemesh.externaladdresses",
+    "modules.edgemesh.listeninterface",
+    "modules.edgemesh.nodeportaddresses",
+    "modules.edgemesh.relay",
+    "modules.edgestream",
+    "modules.eventbus",
     "modules.metamanager.enable",
+    "modules.metamanager.metaserver",
+    "modules.servicebus",
     "modules.taskmanager",
     "status",
 ];
-/// Settings of the connection that cannot break it.
-const HARMLESS: [&str; 4] = [
+/// Settings among them that change neither.
+const HARMLESS: [&str; 13] = [
     "modules.edgehub.heartbeat",
     "modules.edgehub.messageburst",
     "modules.edgehub.messageqps",
     "modules.edgehub.rotatecertificates",
+    "modules.edgestream.enable",
+    "modules.edgestream.handshaketimeout",
+    "modules.edgestream.readdeadline",
+    "modules.edgestream.writedeadline",
+    "modules.eventbus.mqttqos",
+    "modules.eventbus.mqttretain",
+    "modules.eventbus.mqttsessionqueuesize",
+    "modules.servicebus.calltimeout",
+    "modules.servicebus.timeout",
 ];
 
 /// A step into the document.
@@ -47,18 +95,13 @@ pub(crate) fn update(
     let host = Host::detect();
     let failed = |error: yaml::NotYaml| error.to_string();
     let (_, shape) = document::known_documents(&host).map_err(failed)?;
-    let mut whole = yaml::parse(text).map_err(failed)?;
+    let old = yaml::parse(text).map_err(failed)?;
+    let mut whole = old.clone();
     let mut edited = Some(text.to_owned());
     for (key, value) in fields {
         let steps = steps(key).ok_or_else(|| format!("{key} is not a path of edgecore.yaml"))?;
         let (names, form) =
             find_key(&shape, &steps).ok_or_else(|| format!("edgecore.yaml has no key {key}"))?;
-        if !may_disconnect && is_connection(key) {
-            return Err(format!(
-                "{key} could disconnect the node, so it is not changed; change it on the node, or allow it there with \
-                 modules.taskManager.allowConnectionUpdates"
-            ));
-        }
         let value = parse_value(value, form).map_err(|why| format!("{key}: {why}"))?;
         if !set(&mut whole, &names, value.clone()) {
             return Err(format!(
@@ -67,8 +110,19 @@ pub(crate) fn update(
         }
         edited = edited.and_then(|text| in_place(&text, key, &value));
     }
-    if yaml::parse(text).as_ref() == Ok(&whole) {
+    if old == whole {
         return Ok(text.to_owned());
+    }
+    // of all keys: the value of one may be a mapping of others
+    let changed = changed_keys(&old, &whole);
+    if let Some(key) = changed
+        .iter()
+        .find(|key| !may_disconnect && is_protected(key))
+    {
+        return Err(format!(
+            "{key} could disconnect the node or weaken its security, so it is not changed; change it on the node, or allow it there with \
+             modules.taskManager.allowConnectionUpdates"
+        ));
     }
     // comments stay where only values of single lines change
     let edited = edited.filter(|edited| yaml::parse(edited).as_ref() == Ok(&whole));
@@ -82,13 +136,35 @@ pub(crate) fn update(
     }
 }
 
-fn is_connection(key: &str) -> bool {
+/// Returns the paths of the values that differ; those of lists without the number of an element.
+fn changed_keys(old: &Value, new: &Value) -> Vec<String> {
+    let empty = Map::new();
+    let [before, after] =
+        [old, new].map(|value| value.as_object().or(value.is_null().then_some(&empty)));
+    let (Some(before), Some(after)) = (before, after) else {
+        return Vec::from_iter((old != new).then(String::new));
+    };
+    let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let mut changed = Vec::new();
+    for key in keys {
+        let value = |map: &Map<String, Value>| map.get(key).cloned().unwrap_or_default();
+        for rest in changed_keys(&value(before), &value(after)) {
+            changed.push(match rest.as_str() {
+                "" => key.clone(),
+                rest => format!("{key}.{rest}"),
+            });
+        }
+    }
+    changed
+}
+
+fn is_protected(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let is_below = |prefix: &&str| {
         let rest = key.strip_prefix(*prefix);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    CONNECTION.iter().any(&is_below) && !HARMLESS.iter().any(is_below)
+    PROTECTED.iter().any(&is_below) && !HARMLESS.iter().any(is_below)
 }
 
 fn steps(path: &str) -> Option<Vec<Step<'_>>> {
@@ -327,6 +403,49 @@ modules:
     }
 
     #[test]
+    fn an_element_is_appended_to_a_list_that_does_not_exist() {
+        let taint = "modules.edged.tailoredKubeletConfig.registerWithTaints[0]";
+        let fields = [("key", "site"), ("effect", "NoSchedule")];
+        let fields = fields.map(|(key, value)| (format!("{taint}.{key}"), value));
+        let fields = fields.each_ref().map(|(key, value)| (key.as_str(), *value));
+        let text = change(&fields, false).unwrap();
+        let taints = "/modules/edged/tailoredKubeletConfig/registerWithTaints";
+        assert_eq!(
+            yaml::parse(&text).unwrap().pointer(taints),
+            Some(&serde_json::json!([{"effect": "NoSchedule", "key": "site"}]))
+        );
+    }
+
+    #[test]
+    fn jobs_may_change_these_keys() {
+        let (_, shape) = document::known_documents(&Host::detect()).unwrap();
+        let known = changed_keys(&Value::Null, &filled(&shape));
+        for prefix in PROTECTED.iter().chain(&HARMLESS) {
+            // the kubelet's keys that EdgeCore has and this agent does not know yet
+            let is_unknown = ["authentication", "authorization", "staticpodurl"]
+                .iter()
+                .any(|key| prefix.ends_with(key));
+            let is_below = |key: &String| key.to_ascii_lowercase().starts_with(prefix);
+            assert!(is_unknown || known.iter().any(is_below), "{prefix}");
+        }
+        let (protected, free): (Vec<_>, Vec<_>) =
+            known.into_iter().partition(|key| is_protected(key));
+        assert!(protected.len() > free.len() / 3, "{protected:?}");
+        insta::assert_snapshot!(free.join("\n"));
+    }
+
+    /// Returns the shape with a value for each key, also for those without one.
+    fn filled(shape: &Value) -> Value {
+        match shape {
+            Value::Object(map) if !map.is_empty() => {
+                let each = map.iter().map(|(key, value)| (key.clone(), filled(value)));
+                Value::Object(each.collect())
+            }
+            _ => Value::from("x"),
+        }
+    }
+
+    #[test]
     fn what_is_wrong_or_could_disconnect_the_node_is_refused() {
         for (key, value, why) in [
             (
@@ -364,15 +483,16 @@ modules:
                 "nowhere:1",
                 "could disconnect the node",
             ),
+            // in a mapping, in another case, or by removing it
             (
-                "modules.taskManager.enable",
-                "false",
-                "could disconnect the node",
+                "modules",
+                "{EDGED: {rootDirectory: /tmp}}",
+                "modules.EDGED.rootDirectory could disconnect",
             ),
             (
-                "modules.edged.hostnameOverride",
-                "other",
-                "could disconnect the node",
+                "modules.edgeHub",
+                "null",
+                "modules.edgeHub.websocket.enable could disconnect",
             ),
         ] {
             let error = change(&[(key, value)], false).unwrap_err();
