@@ -33,7 +33,7 @@ pub enum Ctl {
         #[command(flatten)]
         paths: InstallPaths,
     },
-    /// Show an object with all its fields
+    /// Show the state of an object
     Describe {
         /// Kind: pods, nodes or devices
         #[arg(value_enum, hide_possible_values = true)]

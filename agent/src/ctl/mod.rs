@@ -3,11 +3,13 @@
 //! | part | what |
 //! |---|---|
 //! | `client` | a client of the agent's API on the socket |
+//! | `describe` | an object as `kubectl describe` shows it. Pure |
 //! | `table` | tables as kubectl prints them. Pure |
 //!
 //! Output goes to stdout as it is, errors to stderr. `exec` exits with the code of the command.
 
 mod client;
+mod describe;
 mod table;
 
 use std::{io::Write, process::ExitCode};
@@ -26,7 +28,10 @@ use tokio::{
     sync::mpsc,
 };
 
-use self::client::{client, get, plain, post};
+use self::{
+    client::{client, get, plain, post},
+    describe::describe,
+};
 use crate::{
     cli::{Ctl, GetOutput, InstallPaths, Logs, ObjectKind, Output, Scope},
     config, one_line,
@@ -91,7 +96,7 @@ async fn execute(
                 selector: None,
             };
             let object = query.object(client, name).await?;
-            out.write_all(Output::Yaml.document(&object)?.as_bytes())?;
+            out.write_all(describe(*kind, &object, Timestamp::now()).as_bytes())?;
         }
         Ctl::Logs(logs) => print_log(client, logs, out).await?,
         Ctl::Exec {

@@ -85,7 +85,14 @@ fn pods_are_shown_and_restarted_without_the_cloud() -> anyhow::Result<()> {
         "{selected}"
     );
     ensure!(ctl_text(&rig, &["get", "nodes"])?.contains(NODE));
-    ensure!(ctl_text(&rig, &["describe", "pod", "web"])?.contains("name: web"));
+    let described = ctl_text(&rig, &["describe", "pod", "web"])?;
+    for line in [
+        "Name:                web",
+        "Status:              Running",
+        "    State:           running",
+    ] {
+        ensure!(described.contains(line), "{described}");
+    }
     for (arguments, why) in [
         (vec!["get", "pods", "nowhere"], "\"nowhere\" not found"),
         (
