@@ -169,10 +169,7 @@ impl Cloud {
             .access(&options, &pki, &sessions, (&client, kubelets))
             .await?;
         let routing = Routing::bind(&options, reach, &sessions, &pki).await?;
-        let agents = sessions.clone();
-        let node_jobs = NodeJobs::new(client.clone(), events.clone(), move |node| {
-            agents.is_own_agent(node)
-        });
+        let node_jobs = NodeJobs::of_sessions(&client, &events, &sessions);
         let replicas = replicas(
             &options,
             &client,

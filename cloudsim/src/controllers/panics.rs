@@ -37,11 +37,9 @@ pub(super) async fn catch_panic<T>(
     object: &str,
     work: impl Future<Output = T>,
 ) -> Result<T, Duration> {
-    record(
-        controller,
-        object,
-        AssertUnwindSafe(work).catch_unwind().await,
-    )
+    // boxed: it may be large
+    let work = AssertUnwindSafe(Box::pin(work));
+    record(controller, object, work.catch_unwind().await)
 }
 
 /// Does what [`catch_panic`] does for work that does not wait.

@@ -104,6 +104,17 @@ impl NodeJobs {
         }))
     }
 
+    /// Creates it for the nodes of `sessions`.
+    pub fn of_sessions(
+        client: &Client,
+        events: &Recorder,
+        sessions: &crate::sessions::Sessions,
+    ) -> Self {
+        let agents = sessions.clone();
+        let is_own_agent = move |node: &str| agents.is_own_agent(node);
+        Self::new(client.clone(), events.clone(), is_own_agent)
+    }
+
     /// Follows the jobs until `stop`.
     pub async fn run(self, stop: CancellationToken) {
         tokio::join!(

@@ -305,7 +305,11 @@ async fn each_wanted_node_has_an_entry_with_its_reason() {
         let status = world.wait(UPGRADE, name, "Failure: ").await;
         assert_eq!(status["reason"], why);
     }
-    // one that cannot take part, and one that reports a failure
+    check_events(&world).await;
+}
+
+/// Checks the events of a node that cannot take part, and of one that reports a failure.
+async fn check_events(world: &World) {
     world.node("full", true, true).await;
     world.connect("full", Behaviour::Fails(Action::Check));
     let names = json!({"nodeNames": ["full"]});

@@ -58,7 +58,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
             changes.wait(again).await;
         }
     };
-    let _: Option<()> = stop.run_until_cancelled(work).await;
+    let _: Option<()> = stop.run_until_cancelled(Box::pin(work)).await;
 }
 
 /// Makes one pass; returns when the next one is needed although nothing changes.
