@@ -419,7 +419,7 @@ modules:
     #[test]
     fn jobs_may_change_these_keys() {
         let (_, shape) = document::known_documents(&Host::detect()).unwrap();
-        let known = changed_keys(&Value::Null, &filled(&shape));
+        let known = changed_keys(&Value::Null, &fill_in(&shape));
         for prefix in PROTECTED.iter().chain(&HARMLESS) {
             // the kubelet's keys that EdgeCore has and this agent does not know yet
             let is_unknown = ["authentication", "authorization", "staticpodurl"]
@@ -435,10 +435,10 @@ modules:
     }
 
     /// Returns the shape with a value for each key, also for those without one.
-    fn filled(shape: &Value) -> Value {
+    fn fill_in(shape: &Value) -> Value {
         match shape {
             Value::Object(map) if !map.is_empty() => {
-                let each = map.iter().map(|(key, value)| (key.clone(), filled(value)));
+                let each = map.iter().map(|(key, value)| (key.clone(), fill_in(value)));
                 Value::Object(each.collect())
             }
             _ => Value::from("x"),

@@ -99,7 +99,8 @@ impl Due {
         unsent
     }
 
-    /// Lets the first action of a job be sent again, so that the node repeats its reports. Returns `false` if that was done in this session.
+    /// Lets the first action of a job be sent again, so that the node repeats its reports. Returns `false` if that was done in this
+    /// session.
     pub(super) fn ask_again(&mut self, uid: &str, node: &str, session: u64) -> bool {
         let key = (uid.to_owned(), node.to_owned());
         let is_new = self.asked.insert(key.clone(), session) != Some(session);

@@ -42,7 +42,7 @@ pub(super) const SUCCESSFUL: &str = "Successful";
 /// The phase of a node that did not report in time.
 pub(super) const UNKNOWN: &str = "Unknown";
 
-/// The most jobs that are at work on a node at the same time. It does them one after the other, and rejects what is more than twice as many.
+/// The most jobs that are at work on a node at the same time. It does them one after the other, and rejects more than twice as many.
 const MAX_JOBS_OF_NODE: usize = 16;
 /// How often a job checks whether a node with too many jobs is free.
 const FULL_NODE_POLL_INTERVAL: Duration = Duration::from_secs(1);
