@@ -369,6 +369,6 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// where `after` lies in the future: such a client has seen another store.
     fn watch(&self, scope: Scope, after: u64) -> Result<Watch, StoreError>;
 
-    /// Returns the revision of the newest commit.
+    /// Returns the revision of the newest commit: at least that of everything which was read before.
     fn revision(&self) -> u64;
 }

@@ -4,13 +4,18 @@
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
+    pin::pin,
     sync::Arc,
+    time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::timeout};
 
 use super::{Event, Resource, Scope, StoreError};
+
+/// How long a reader that saw a commit waits until watchers can see it as well.
+const PUBLICATION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How many events are kept for watchers, for each resource. The newest event is kept whatever its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,13 +45,13 @@ impl LogLimits {
 pub(super) struct Log {
     limits: LogLimits,
     state: Mutex<State>,
+    /// Woken by each commit.
+    published: Notify,
 }
 
 struct State {
-    /// Returns the newest published revision.
+    /// The newest published revision.
     head: u64,
-    /// The newest revision that a reader may have seen: that of the commit in progress, ahead of `head`.
-    ceiling: u64,
     /// The revision at which the log begins.
     floor: u64,
     resources: HashMap<Resource, ResourceEvents>,
@@ -75,13 +80,13 @@ impl Log {
     pub(super) fn new(revision: u64, limits: LogLimits) -> Self {
         let state = State {
             head: revision,
-            ceiling: revision,
             floor: revision,
             resources: HashMap::new(),
         };
         Self {
             limits,
             state: Mutex::new(state),
+            published: Notify::new(),
         }
     }
 
@@ -95,10 +100,21 @@ impl Log {
         self.state.lock().head
     }
 
-    /// Announces that readers may see states up to `revision` before [`Log::append`] is called for it, so that a watch from there is
-    /// not refused as one from the future.
-    pub(super) fn announce(&self, revision: u64) {
-        self.state.lock().ceiling = revision;
+    /// Waits until the commit of `revision` is published, which a reader of the file can see a moment earlier. Returns after some time in any
+    /// case: another process may have written to the file.
+    pub(super) async fn wait_published(&self, revision: u64) {
+        let published = async {
+            loop {
+                // registered before looking: a commit published in between wakes it
+                let mut woken = pin!(self.published.notified());
+                woken.as_mut().enable();
+                if self.head() >= revision {
+                    return;
+                }
+                woken.await;
+            }
+        };
+        let _ = timeout(PUBLICATION_TIMEOUT, published).await;
     }
 
     /// Publishes the events of a commit, in the order of their revisions, all after the head.
@@ -114,15 +130,15 @@ impl Log {
                 .entry(resource)
                 .or_insert_with(|| resource_events.wake.clone());
         }
-        state.ceiling = state.ceiling.max(state.head);
         drop(state);
+        self.published.notify_waiters();
         touched.values().for_each(|wake| wake.notify_waiters());
     }
 
     /// Drops all events and continues after `revision`, since the changes in between are not known. Every watcher must list again.
     pub(super) fn reset(&self, revision: u64) {
         let mut state = self.state.lock();
-        (state.head, state.ceiling, state.floor) = (revision, revision, revision);
+        (state.head, state.floor) = (revision, revision);
         for resource_events in state.resources.values_mut() {
             resource_events.events.clear();
             resource_events.bytes = 0;
@@ -137,10 +153,10 @@ impl Log {
         after: u64,
     ) -> Result<Arc<Notify>, StoreError> {
         let mut state = self.state.lock();
-        let (floor, ceiling) = (state.floor, state.ceiling);
+        let (floor, head) = (state.floor, state.head);
         let resource_events = state.resources.entry(resource.clone()).or_default();
         let oldest = floor.max(resource_events.dropped);
-        if after < oldest || after > ceiling {
+        if after < oldest || after > head {
             return Err(StoreError::Expired {
                 asked: after,
                 oldest,

@@ -1,22 +1,13 @@
 //! Watching: each watcher reads a shared, bounded log at its own pace; one that falls off its end is told to list again.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc};
 
-use tokio::{
-    sync::Notify,
-    time::{Instant, timeout},
-};
+use tokio::sync::Notify;
 
 use super::{
     Event, Scope, StoreError,
     log::{Log, NextEvent},
 };
-
-/// How often a reader looks for a commit that other resources may be in.
-const PUBLICATION_POLL: Duration = Duration::from_millis(1);
-
-/// How long a commit that readers see may take until it is published.
-const PUBLICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A place in the log of changes.
 #[derive(Debug)]
@@ -58,33 +49,26 @@ impl Watch {
         }
     }
 
-    /// Returns the changes up to the revision `end`, which readers have seen: its commit is published or about to be.
+    /// Returns the changes up to the revision `end`, that of a listing.
     ///
     /// # Errors
-    /// [`StoreError::Expired`] where they are no longer kept, or where they are not published in time.
-    pub async fn up_to(mut self, end: u64) -> Result<Vec<Event>, StoreError> {
-        let deadline = Instant::now() + PUBLICATION_TIMEOUT;
+    /// [`StoreError::Expired`] where they are no longer kept.
+    pub fn up_to(mut self, end: u64) -> Result<Vec<Event>, StoreError> {
         let mut events = Vec::new();
         loop {
-            let wake = Arc::clone(&self.wake);
-            let woken = wake.notified();
             match self.log.read(&self.scope, self.seen)? {
                 NextEvent::Event(event) if event.object.revision <= end => {
                     self.seen = event.object.revision;
                     events.push(Event::clone(&event));
-                    continue;
                 }
-                NextEvent::NothingUpTo(revision) if revision < end => {}
+                NextEvent::NothingUpTo(revision) if revision < end => {
+                    return Err(StoreError::Expired {
+                        asked: self.seen,
+                        oldest: end,
+                    });
+                }
                 NextEvent::Event(_) | NextEvent::NothingUpTo(_) => return Ok(events),
             }
-            if Instant::now() >= deadline {
-                return Err(StoreError::Expired {
-                    asked: self.seen,
-                    oldest: end,
-                });
-            }
-            // a commit of other resources does not wake this one
-            let _ = timeout(PUBLICATION_POLL, woken).await;
         }
     }
 

@@ -44,8 +44,7 @@ pub(super) async fn list(
         }
         let events = store
             .watch(scope.clone(), at)?
-            .up_to(listing.revision)
-            .await?;
+            .up_to(listing.revision)?;
         let end = listing
             .items
             .last()

@@ -240,6 +240,7 @@ impl Store for SqliteStore {
     async fn get(&self, key: &Key) -> Result<Option<Object>, StoreError> {
         if let Some(object) = self.recent.get(key) {
             self.damaged.clear(key);
+            self.log.wait_published(object.revision).await;
             return Ok(Some(object));
         }
         let read = async {
@@ -262,6 +263,7 @@ impl Store for SqliteStore {
             Some(Ok(object)) => {
                 // somebody may have listed it just before it was written anew
                 self.damaged.clear(key);
+                self.log.wait_published(object.revision).await;
                 Ok(Some(object))
             }
             None => Ok(None),
@@ -298,6 +300,7 @@ impl Store for SqliteStore {
         for DamagedObject { key, damage, .. } in &damaged {
             self.damaged.record(key, damage);
         }
+        self.log.wait_published(listing.revision).await;
         Ok(listing)
     }
 

@@ -205,13 +205,11 @@ impl Writer {
             return Ok(outcomes);
         }
         let events: Vec<_> = outcomes.iter().flatten().flatten().collect();
-        self.shared.log.announce(end);
         // before a reader can see any of it
         events
             .iter()
             .for_each(|event| self.shared.recent.forget(&event.object.key));
-        let committed = statements::commit(connection, seal, &events, end).await;
-        committed.inspect_err(|_| self.shared.log.announce(start))?;
+        statements::commit(connection, seal, &events, end).await?;
         for event in events {
             self.shared.recent.record(event);
             self.shared.damaged.clear(&event.object.key);

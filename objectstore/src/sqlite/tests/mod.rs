@@ -427,6 +427,40 @@ async fn a_failed_transaction_is_the_answer_to_each_of_its_commits() {
     assert_eq!(store.revision(), before);
     assert!(
         store.watch(all(), before + 1).is_err(),
-        "what was not committed was announced"
+        "a watch of what was not committed"
+    );
+}
+
+/// A client that watches or lists from the revision of what it has read must never be told that this revision lies in the future.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_is_published() {
+    let kind = Kind::sqlite();
+    let store = kind.open(LogLimits::EDGE).await;
+    let writes = async {
+        for number in 0..200 {
+            store
+                .commit(vec![put(pod("a", "x"), number), put(pod("a", "y"), number)])
+                .await
+                .unwrap();
+        }
+    };
+    let done = std::cell::Cell::new(false);
+    let reads = async {
+        while !done.get() {
+            let page = Page::default();
+            let listed = store.list(&all(), &page).await.unwrap().revision;
+            assert!(store.revision() >= listed, "list of {listed}");
+            store.watch(all(), listed).unwrap();
+            let got = store.get(&pod("a", "x")).await.unwrap();
+            let got = got.map_or(0, |object| object.revision);
+            assert!(store.revision() >= got, "get of {got}");
+        }
+    };
+    tokio::join!(
+        async {
+            writes.await;
+            done.set(true);
+        },
+        reads
     );
 }
