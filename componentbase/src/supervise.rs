@@ -4,9 +4,12 @@
 
 use std::{future::Future, time::Duration};
 
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
-use tracing::error;
+use tracing::{error, warn};
 
 use super::{
     heartbeat::{HANG_LIMIT, HealthMonitor, Heartbeat, PartMonitor},
@@ -20,6 +23,9 @@ pub type Error = Box<dyn std::error::Error + Send + Sync>;
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a task may hang: beyond it, it blocks its thread and cannot be restarted.
 const MAX_HANG: Duration = HANG_LIMIT.saturating_add(Duration::from_secs(60));
+
+/// How long the other tasks may take to end after one has failed.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// A task that can be restarted.
 pub trait Part: Send + 'static {
@@ -98,13 +104,20 @@ impl Supervisor {
     }
 
     /// Waits until `shutdown` is cancelled and every task has ended. If a task ends before, cancels `shutdown` for the others,
-    /// waits for them, and returns the first one as the error. A task that blocks its thread is not awaited.
+    /// waits for them up to [`STOP_LIMIT`], and returns the first one as the error. A task that blocks its thread is not awaited.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), UnexpectedEnd> {
         let mut first = None;
+        let mut limit = None;
         loop {
             let ended = tokio::select! {
                 // cancel-safe: a finished task stays in the set until it is returned
-                ended = self.tasks.join_next() => ended,
+                ended = self.tasks.join_next_with_id() => ended,
+                // cancel-safe: nobody is awaited any more
+                () = sleep_until(limit.unwrap_or_else(Instant::now)), if limit.is_some() => {
+                    let names: Vec<_> = self.names.iter().map(|(_, name)| *name).collect();
+                    warn!(parts = ?names, seconds = STOP_LIMIT.as_secs(), "shutdown timeout exceeded: modules still run; please report this with the log");
+                    break;
+                }
                 // cancel-safe: sleeping holds no data
                 () = sleep(CHECK_INTERVAL) => {
                     let hopeless = |monitor: &PartMonitor| monitor.hung_loop().is_some_and(|(_, spent)| spent >= MAX_HANG);
@@ -118,14 +131,20 @@ impl Supervisor {
                 }
             };
             let Some(ended) = ended else { break };
+            let id = match &ended {
+                Ok((id, _)) => *id,
+                Err(error) => error.id(),
+            };
             if !shutdown.is_cancelled() {
                 first = Some(match ended {
-                    Ok((name, Ok(()))) => UnexpectedEnd::Returned(name),
-                    Ok((name, Err(source))) => UnexpectedEnd::Failed { name, source },
+                    Ok((_, (name, Ok(())))) => UnexpectedEnd::Returned(name),
+                    Ok((_, (name, Err(source)))) => UnexpectedEnd::Failed { name, source },
                     Err(error) => self.panic_end(&error),
                 });
+                limit = Some(Instant::now() + STOP_LIMIT);
                 shutdown.cancel();
             }
+            self.names.retain(|(known, _)| *known != id);
         }
         first.map_or(Ok(()), Err)
     }
@@ -194,7 +213,7 @@ mod tests {
         },
     };
 
-    use tokio::time::{Instant, timeout};
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -347,6 +366,20 @@ mod tests {
         supervisor.spawn("hasty", async { Ok(()) });
         let error = supervisor.run(shutdown).await.unwrap_err();
         assert!(matches!(error, UnexpectedEnd::Returned("hasty")), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_does_not_stop_keeps_no_failure_back() {
+        let mut supervisor = Supervisor::new();
+        supervisor.spawn("deaf", pending());
+        supervisor.spawn("hasty", async { Err("on purpose".into()) });
+        let begun = Instant::now();
+        let error = supervisor.run(CancellationToken::new()).await.unwrap_err();
+        assert!(
+            matches!(error, UnexpectedEnd::Failed { name: "hasty", .. }),
+            "{error}"
+        );
+        assert!(begun.elapsed() <= STOP_LIMIT, "{:?}", begun.elapsed());
     }
 
     #[tokio::test]
