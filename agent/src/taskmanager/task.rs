@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::{
-    sync::Notify,
+    sync::{Notify, watch},
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -34,6 +34,9 @@ const SIMULATED: &str =
     "this agent has no program and no edgecore.yaml of its own: it is a simulated node";
 /// The wait after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// How long the agent must run with a new configuration after it has connected.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// Carries out jobs.
 #[derive(Debug)]
@@ -294,7 +297,11 @@ impl Worker {
             },
             Action::WaitingConfirmation => Ok(()),
             Action::BackUp => upgrade.back_up().await,
-            Action::Upgrade => upgrade.upgrade(&job.id, &spec, self.wait_connected()).await,
+            Action::Upgrade => {
+                upgrade
+                    .upgrade(&job.id, &spec, wait_connected(self.config.hub.link()))
+                    .await
+            }
             Action::RollBack => {
                 upgrade.clean_up(&job.id);
                 Ok(())
@@ -303,17 +310,6 @@ impl Worker {
         };
         let versions = upgrade.versions(&job.id, action, outcome.is_ok());
         (outcome, versions)
-    }
-
-    /// Waits until the node is connected to the cloud.
-    async fn wait_connected(&self) {
-        // ends only with the connection's owner, as this does
-        let _ = self
-            .config
-            .hub
-            .link()
-            .wait_for(|link| *link != Link::Down)
-            .await;
     }
 
     /// Carries out an action of an update of the configuration. A changed configuration is confirmed by the agent that starts with it.
@@ -361,8 +357,10 @@ impl Worker {
 
     /// Waits until the node is connected with the new configuration.
     async fn confirm(&self, file: &Configuration, limit: Duration) -> Result<(), String> {
-        match timeout(limit, self.wait_connected()).await {
+        match timeout(limit, wait_connected(self.config.hub.link())).await {
             Ok(()) => {
+                // a module that cannot start ends the agent, perhaps a moment after the connection
+                sleep(SETTLE_TIME).await;
                 file.confirm();
                 Ok(())
             }
@@ -401,6 +399,14 @@ impl Worker {
                 self.store(&job.path, Some(&job)).await;
             }
         }
+    }
+}
+
+/// Waits until the node is connected to the cloud. While the agent stops, it waits until its future is dropped: a change of this node must
+/// not be confirmed then.
+pub(super) async fn wait_connected(mut link: watch::Receiver<Link>) {
+    if link.wait_for(|link| *link != Link::Down).await.is_err() {
+        pending().await
     }
 }
 

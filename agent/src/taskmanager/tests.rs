@@ -1,9 +1,16 @@
 //! The jobs of a node, as the cloud sends them.
 
+use std::time::Duration;
+
+use componentbase::Link;
 use serde_json::json;
+use tokio::{sync::watch, time::timeout};
 use wire::node_job::ActionStatus;
 
-use super::jobs::{Job, Jobs, Received};
+use super::{
+    jobs::{Job, Jobs, Received},
+    task::wait_connected,
+};
 
 const PULL: &str = "operations.kubeedge.io/v1alpha2/imageprepulljob/a/node/edge-1";
 const UPGRADE: &str = "operations.kubeedge.io/v1alpha2/nodeupgradejob/u/node/edge-1";
@@ -190,4 +197,17 @@ fn stored_jobs_go_on() {
     let jobs = Jobs::of([serde_json::from_value(stored).unwrap()]);
     assert_eq!(jobs.due().unwrap().next.as_deref(), Some("Pull"));
     assert_eq!(jobs.unsent().unwrap().1.action, "Check");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_agent_is_no_connection() {
+    for (connects, is_confirmed) in [(true, true), (false, false)] {
+        let (state, link) = watch::channel(Link::Down);
+        let waiting = tokio::spawn(timeout(Duration::from_secs(60), wait_connected(link)));
+        if connects {
+            state.send_replace(Link::Up(1));
+        }
+        drop(state);
+        assert_eq!(waiting.await.unwrap().is_ok(), is_confirmed);
+    }
 }
