@@ -207,6 +207,7 @@ fn disabled_config() -> edgehub::Config {
         proxy: Proxy::default(),
         token: None,
         project_id: String::new(),
+        in_process: None,
         ca_file: Default::default(),
         cert_file: Default::default(),
         key_file: Default::default(),

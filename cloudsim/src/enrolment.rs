@@ -7,6 +7,7 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     sync::OnceLock,
     time::{Duration, SystemTime},
 };
@@ -18,7 +19,7 @@ use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
 use kubeapi::{
-    Body, Identity, ReadBodyError, gather,
+    Body, BoxError, Identity, ReadBodyError, gather,
     serve::{Handler, PeerCertificate},
 };
 use record::Transport;
@@ -73,20 +74,19 @@ impl Enrolment {
     /// Creates the service. Certificates are signed by the authority of `trust`; nodes are looked up through `client`. `faults` may
     /// replace the answers. `sessions` is notified of machines that show a token; `tokens` counts their uses.
     pub(crate) fn new(
-        trust: Trust,
-        client: Client,
-        faults: Faults,
-        sessions: Sessions,
-        tokens: JoinTokens,
+        trust: &Trust,
+        client: &Client,
+        faults: &Faults,
+        sessions: &Sessions,
+        tokens: &JoinTokens,
     ) -> Self {
-        let records = SyncRecords::new(client.clone());
         Self {
-            trust,
-            client,
-            faults,
-            records,
-            sessions,
-            tokens,
+            trust: trust.clone(),
+            client: client.clone(),
+            faults: faults.clone(),
+            records: SyncRecords::new(client.clone()),
+            sessions: sessions.clone(),
+            tokens: tokens.clone(),
             reserved: Vec::new(),
         }
     }
@@ -116,10 +116,10 @@ impl Enrolment {
         connection.response(status.as_u16(), answer);
     }
 
-    async fn answer(
+    async fn answer<B: RequestBody>(
         &self,
         parts: &Parts,
-        body: Incoming,
+        body: B,
         csr: &OnceLock<Vec<u8>>,
     ) -> Result<Vec<u8>, Refusal> {
         let path = parts.uri.path();
@@ -139,10 +139,10 @@ impl Enrolment {
         }
     }
 
-    async fn sign(
+    async fn sign<B: RequestBody>(
         &self,
         parts: &Parts,
-        body: Incoming,
+        body: B,
         recorded: &OnceLock<Vec<u8>>,
     ) -> Result<Vec<u8>, Refusal> {
         let header = |name: &str| {
@@ -379,8 +379,29 @@ fn record_refusal(error: RecordError) -> Refusal {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
+/// The body of a request.
+trait RequestBody: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send {}
+
+impl<B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send> RequestBody for B {}
+
 impl Handler for Enrolment {
     async fn handle(self, request: Request<Incoming>) -> Response<Body> {
+        self.response(request).await
+    }
+}
+
+impl Enrolment {
+    /// Answers a request of this process.
+    ///
+    /// # Errors
+    /// A fault ends the response before its end.
+    pub(crate) async fn respond(&self, request: Request<Bytes>) -> io::Result<Response<Bytes>> {
+        let (head, body) = self.response(request.map(Full::new)).await.into_parts();
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        Ok(Response::from_parts(head, body))
+    }
+
+    async fn response<B: RequestBody>(&self, request: Request<B>) -> Response<Body> {
         if let Some(parts) = false_body(self.faults.answers()) {
             return Response::new(StreamBody::new(parts).boxed_unsync());
         }

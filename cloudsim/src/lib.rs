@@ -15,6 +15,7 @@ mod delivery;
 mod enrolment;
 pub mod faults;
 pub mod hub;
+mod in_process;
 mod kinds;
 pub mod kubeconfig;
 mod listeners;
@@ -37,6 +38,8 @@ pub use cloud::{
     Options, RULES, RequiredRules, Right, RightsError, StartError, of_all_replicas, seal,
 };
 pub use controllers::REJECTION_EVENTS;
+pub use in_process::InProcess;
 pub use kubeapi::KUBERNETES_VERSION;
+pub use listeners::Pipe;
 pub use peers::PeerOptions;
 pub use sessions::CountedSessions;

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use tonic::transport::Channel;
 use wire::cri;
 
-use crate::{pods::registry::credentials_of, pressure::machine::image_root, runtime::Runtime};
+use crate::{
+    RuntimeChannel, pods::registry::credentials_of, pressure::machine::image_root, runtime::Runtime,
+};
 
 /// Pulls images. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -13,7 +14,7 @@ pub struct ImagePuller(Runtime);
 
 impl ImagePuller {
     /// Creates it for a container runtime, CRI v1; `images` is the image service if that is another one.
-    pub fn new(runtime: Channel, images: Option<Channel>) -> Self {
+    pub fn new(runtime: RuntimeChannel, images: Option<RuntimeChannel>) -> Self {
         Self(Runtime::new(runtime, images))
     }
 

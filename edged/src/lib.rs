@@ -63,6 +63,7 @@ mod references;
 mod removals;
 mod restart;
 mod runtime;
+mod runtime_channel;
 mod runtime_info;
 mod runtime_state;
 mod server;
@@ -90,7 +91,6 @@ use componentbase::{Collector, HealthMonitor, Link, PodsComplete, Reconnections}
 use k8s_openapi::api::core::v1::Taint;
 use kubeapi::serve::BindError;
 use tokio::sync::watch;
-use tonic::transport::Channel;
 use wire::names::is_path_component;
 
 use self::task::Publishers;
@@ -111,6 +111,7 @@ pub use self::{
     },
     restart::restart_containers,
     runtime::CallError,
+    runtime_channel::RuntimeChannel,
     runtime_info::{
         CniDirectories, RuntimeInfo, RuntimeInfoError, SIMULATED_RUNTIME, runtime_info,
     },
@@ -144,7 +145,7 @@ pub struct Config {
     /// Notifies when the cloud is connected again.
     pub online: Reconnections,
     /// The container runtime, CRI v1.
-    pub runtime: Channel,
+    pub runtime: RuntimeChannel,
     /// Directory of pods' volumes, the kubelet's root: `/var/lib/kubelet`.
     pub root_dir: PathBuf,
     /// Directory of containers' logs: `/var/log/pods`.
@@ -163,7 +164,7 @@ pub struct Config {
     /// Path of the node's resolver configuration.
     pub resolv_conf: PathBuf,
     /// The image service, if it is separate from the runtime.
-    pub images: Option<Channel>,
+    pub images: Option<RuntimeChannel>,
     /// The node object.
     pub node: NodeConfig,
     /// Intervals and concurrency of syncs.

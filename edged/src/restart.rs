@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use tonic::transport::Channel;
 use wire::cri;
 
 use crate::{
-    names,
+    RuntimeChannel, names,
     runtime::{CallError, Runtime},
 };
 
@@ -18,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// The runtime does not answer in time, or returns an error.
-pub async fn restart_containers(channel: Channel, pod: &Pod) -> Result<(), CallError> {
+pub async fn restart_containers(channel: RuntimeChannel, pod: &Pod) -> Result<(), CallError> {
     let runtime = Runtime::new(channel, None);
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let filter = cri::ContainerFilter {

@@ -3,10 +3,9 @@
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use tokio::time::timeout;
-use tonic::transport::Channel;
 
 use super::{
-    names,
+    RuntimeChannel, names,
     pressure::image_root,
     runtime::{CallError, Runtime},
 };
@@ -69,7 +68,7 @@ impl From<CallError> for RuntimeInfoError {
 }
 
 /// Asks the runtime behind `channel` for its name, version and state.
-pub async fn runtime_info(channel: Channel) -> Result<RuntimeInfo, RuntimeInfoError> {
+pub async fn runtime_info(channel: RuntimeChannel) -> Result<RuntimeInfo, RuntimeInfoError> {
     let late =
         |_| RuntimeInfoError::NoAnswer(format!("no answer within {} s", RUNTIME_TIMEOUT.as_secs()));
     timeout(RUNTIME_TIMEOUT, request_info(Runtime::new(channel, None)))

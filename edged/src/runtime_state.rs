@@ -6,9 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::time::timeout;
-use tonic::transport::Channel;
 
-use super::{names, runtime::Runtime, runtime_info::RuntimeInfoError};
+use super::{RuntimeChannel, names, runtime::Runtime, runtime_info::RuntimeInfoError};
 
 /// How long the runtime may take for all these calls together.
 const RUNTIME_TIMEOUT: Duration = Duration::from_secs(20);
@@ -66,7 +65,7 @@ struct ImageEntry {
 ///
 /// # Errors
 /// The runtime does not answer.
-pub async fn runtime_state(channel: Channel) -> Result<RuntimeState, RuntimeInfoError> {
+pub async fn runtime_state(channel: RuntimeChannel) -> Result<RuntimeState, RuntimeInfoError> {
     let late =
         |_| RuntimeInfoError::NoAnswer(format!("no answer within {} s", RUNTIME_TIMEOUT.as_secs()));
     timeout(RUNTIME_TIMEOUT, read(Runtime::new(channel, None)))

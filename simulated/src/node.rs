@@ -142,6 +142,7 @@ fn hub_config(name: &str) -> edgehub::Config {
         proxy: Proxy::from_environment(|_| None).expect("no proxy"),
         token: None,
         project_id: "project".to_owned(),
+        in_process: None,
         ca_file: PathBuf::new(),
         cert_file: PathBuf::new(),
         key_file: PathBuf::new(),

@@ -25,6 +25,8 @@ pub(super) struct Deps {
     pub(super) hub: EdgeHub,
     pub(super) device_messages: CloudMessages,
     pub(super) topic_messages: RouterMessages,
+    /// Whether DMI runs.
+    pub(super) serves_mappers: bool,
 }
 
 /// Starts those of them that are enabled.
@@ -40,6 +42,7 @@ pub(super) fn start(
         hub,
         device_messages,
         topic_messages,
+        serves_mappers,
     } = deps;
     let (bus, requests) = match &config.event_bus {
         None => (Bus::disabled(), Requests::none()),
@@ -75,6 +78,9 @@ pub(super) fn start(
         requests,
     });
     supervisor.supervise_optional("devicetwin", task, shutdown);
+    if !serves_mappers {
+        return Ok((Some(devices), None, bus));
+    }
     let directory = wanted.dmi_socket_dir.clone();
     let (dmi, mappers) = dmi::new(dmi::Config {
         directory,

@@ -47,20 +47,20 @@ use std::{
 };
 
 use componentbase::{Link, Supervisor};
-use edged::{PodNetwork, RuntimeNetwork, Signals, Storage};
+use edged::{PodNetwork, RuntimeChannel, RuntimeNetwork, Signals, Storage};
 use hyper_util::rt::TokioIo;
 use objectstore::{SqliteOptions, SqliteStore, Store, StoreLock};
 use record::Recorder;
 use tokio::{net::UnixStream, sync::watch};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 use tracing::warn;
 
 use crate::{
     config::Config,
     devicetwin::DeviceTwin,
-    edgehub::{self, EdgeHub, Inbound, Proxy, Traffic},
+    edgehub::{self, EdgeHub, InProcessLink, Inbound, Proxy, Traffic},
     edgemesh::EdgeMesh,
     eventbus::Bus,
     file::missing_directory,
@@ -113,7 +113,7 @@ const SET_ASIDE_SUFFIX: &str = "before-edgecore";
 #[derive(Clone, Debug)]
 pub struct AgentParts {
     /// The container runtime, CRI v1.
-    pub runtime: Channel,
+    pub runtime: RuntimeChannel,
     /// The store of all objects.
     pub store: Arc<dyn Store>,
     /// The measured memory, disks and process ids; `None` for those of this machine.
@@ -128,6 +128,10 @@ pub struct AgentParts {
     pub recorder: Recorder,
     /// The configuration that node jobs may change; `None` for an agent without a file of its own.
     pub configuration: Option<Configuration>,
+    /// The link to a cloud in this process; `None` for the configured servers.
+    pub in_process: Option<InProcessLink>,
+    /// Whether mappers can register, on a socket.
+    pub serves_mappers: bool,
 }
 
 impl AgentParts {
@@ -168,6 +172,8 @@ impl AgentParts {
             secrets_in_memory: true,
             recorder: Recorder::default(),
             configuration: None,
+            in_process: None,
+            serves_mappers: true,
         })
     }
 }
@@ -256,7 +262,7 @@ async fn open(
 }
 
 /// Returns a channel to a runtime's unix socket, which connects on use, and reconnects after the runtime was away.
-pub fn connect(endpoint: &str) -> Result<Channel, Error> {
+pub fn connect(endpoint: &str) -> Result<RuntimeChannel, Error> {
     let path = endpoint
         .strip_prefix("unix://")
         .unwrap_or(endpoint)
@@ -269,7 +275,8 @@ pub fn connect(endpoint: &str) -> Result<Channel, Error> {
         async move { connect_runtime(&path).await.map(TokioIo::new) }
     });
     // the name is used for the HTTP/2 header only
-    Ok(Endpoint::from_static("http://runtime").connect_with_connector_lazy(connector))
+    let channel = Endpoint::from_static("http://runtime").connect_with_connector_lazy(connector);
+    Ok(channel.into())
 }
 
 /// The end of the error of a runtime that does not answer. Commands before there is a configuration omit it.
@@ -313,6 +320,7 @@ impl App {
     ) -> Result<Self, Error> {
         let mut hub = hub_config(config)?;
         hub.recorder = parts.recorder.clone();
+        hub.in_process.clone_from(&parts.in_process);
         let (hub, inbound, hub_task) = edgehub::new(hub);
         let (link, traffic) = (hub.link(), hub.traffic());
         let (store, to_cloud, own_hub) = (parts.store.clone(), hub.clone(), hub.clone());
@@ -341,6 +349,7 @@ impl App {
             hub: to_cloud,
             device_messages: ends.device_messages,
             topic_messages: ends.topic_messages,
+            serves_mappers: parts.serves_mappers,
         };
         let (devices, dmi, bus) = devices::start(config, deps, &mut supervisor, &shutdown)?;
         let services = services::start(
@@ -381,7 +390,7 @@ impl App {
             };
             let mut edged = pods::config(config, &meta, inputs, diagnostics)?;
             mesh::configure(&mut edged, dns, meta_server.as_ref());
-            let to_cloud = pods::ToCloud::new(&meta, &parts.recorder);
+            let to_cloud = pods::ToCloud::new(&meta, &parts.recorder, parts.in_process.as_ref());
             let kubelet = pods::start(config, edged, to_cloud, &mut supervisor, &shutdown)?;
             modules.kubelet = Some(kubelet.clone());
             objects.set_kubelet(&kubelet);
@@ -495,6 +504,7 @@ pub(crate) fn hub_config(config: &Config) -> Result<edgehub::Config, Error> {
         burst: hub.burst,
         max_message: wire::json::DEFAULT_LIMIT,
         recorder: Default::default(),
+        in_process: None,
     })
 }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use componentbase::Supervisor;
-use edged::{ImagePuller, Signals, machine_signals};
+use edged::{ImagePuller, RuntimeChannel, Signals, machine_signals};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Channel;
 
 use super::{Error, connect, database, services::Deps};
 use crate::{
@@ -17,7 +16,7 @@ use crate::{
 pub(super) fn start(
     config: &Config,
     (deps, configuration): (Deps, Option<Configuration>),
-    (runtime, signals): (Channel, Option<Arc<dyn Signals>>),
+    (runtime, signals): (RuntimeChannel, Option<Arc<dyn Signals>>),
     supervisor: &mut Supervisor,
     shutdown: &CancellationToken,
 ) -> Result<Option<NodeJobs>, Error> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use edged::{LocalKubelet, hold, restart_containers};
+use edged::{LocalKubelet, RuntimeChannel, hold, restart_containers};
 use http::StatusCode;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -14,7 +14,6 @@ use kube::{
 use kubeapi::NodeStreams;
 use objectstore::Store;
 use serde_json::json;
-use tonic::transport::Channel;
 use tracing::info;
 use wire::text::with_causes;
 
@@ -32,7 +31,7 @@ pub(super) struct NodeOperations {
     /// The local API.
     client: Client,
     /// The container runtime.
-    runtime: Channel,
+    runtime: RuntimeChannel,
     /// The node jobs, if TaskManager is enabled.
     jobs: Option<NodeJobs>,
 }
@@ -115,7 +114,7 @@ impl NodeOperations {
     pub(super) fn new(
         config: &Config,
         meta: &MetaManager,
-        runtime: Channel,
+        runtime: RuntimeChannel,
         jobs: Option<NodeJobs>,
     ) -> Self {
         Self {

@@ -5,23 +5,27 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use componentbase::Supervisor;
 use componentbase::addresses;
 use edged::{
-    AddressSource, Diagnostics, LocalKubelet, NodeConfig, PodNetwork, Signals, StaticPods,
-    SyncConfig,
+    AddressSource, Diagnostics, LocalKubelet, NodeConfig, PodNetwork, RuntimeChannel, Signals,
+    StaticPods, SyncConfig,
 };
 use k8s_openapi::api::core::v1::Taint;
 use kube::Client;
 use record::Recorder;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Channel;
 use tracing::warn;
 use wire::volumes::{DEFAULT_DIRECTORY, DIRECTORY_ANNOTATION};
 
 use super::{Error, connect, volumes_directory};
-use crate::{config::Config, edgehub::Proxy, edgestream, metamanager::MetaManager};
+use crate::{
+    config::Config,
+    edgehub::{InProcessLink, Proxy},
+    edgestream,
+    metamanager::MetaManager,
+};
 
 /// What [`super::AgentParts`] has for EdgeD.
 pub(super) struct Inputs {
-    pub(super) runtime: Channel,
+    pub(super) runtime: RuntimeChannel,
     pub(super) signals: Option<Arc<dyn Signals>>,
     pub(super) pod_network: Option<Arc<dyn PodNetwork>>,
     pub(super) secrets_in_memory: bool,
@@ -34,11 +38,20 @@ pub(super) struct Inputs {
 pub(super) struct ToCloud<'a> {
     meta: &'a MetaManager,
     recorder: &'a Recorder,
+    in_process: Option<&'a InProcessLink>,
 }
 
 impl<'a> ToCloud<'a> {
-    pub(super) fn new(meta: &'a MetaManager, recorder: &'a Recorder) -> Self {
-        Self { meta, recorder }
+    pub(super) fn new(
+        meta: &'a MetaManager,
+        recorder: &'a Recorder,
+        in_process: Option<&'a InProcessLink>,
+    ) -> Self {
+        Self {
+            meta,
+            recorder,
+            in_process,
+        }
     }
 }
 
@@ -72,7 +85,11 @@ pub(super) fn warn_without(config: &Config) {
 fn edge_stream_config(
     config: &Config,
     address: AddressSource,
-    ToCloud { meta, recorder }: ToCloud<'_>,
+    ToCloud {
+        meta,
+        recorder,
+        in_process,
+    }: ToCloud<'_>,
 ) -> Result<Option<edgestream::Config>, Error> {
     let Some(stream) = &config.edge_stream else {
         return Ok(None);
@@ -89,6 +106,7 @@ fn edge_stream_config(
         read_deadline: endpoint.read_deadline,
         write_deadline: endpoint.write_deadline,
         recorder: recorder.clone(),
+        in_process: in_process.cloned(),
     }))
 }
 

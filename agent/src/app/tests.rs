@@ -382,6 +382,8 @@ async fn every_part_can_be_restarted() {
         secrets_in_memory: false,
         recorder: Default::default(),
         configuration: None,
+        in_process: None,
+        serves_mappers: true,
     };
     let shutdown = CancellationToken::new();
     let app = App::start(&config, parts, shutdown.clone()).unwrap();

@@ -11,6 +11,7 @@ pub(crate) mod fake_cloud;
 mod frame_filter;
 mod handle;
 mod hub_check;
+mod in_process;
 mod kind;
 mod lanes;
 mod liveness;
@@ -21,6 +22,7 @@ mod queue;
 mod redial;
 mod session;
 mod session_end;
+mod stream;
 mod task;
 mod traffic;
 mod traffic_metrics;
@@ -53,8 +55,10 @@ pub use self::{
     dial::{DialError, Proxy, ProxyError},
     enroll::{EnrollError, fetch_ca},
     handle::{EdgeHub, Inbound},
+    in_process::{CloudServer, InProcessCloud, InProcessLink},
     kind::Kind,
     preconnected::Preconnected,
+    stream::Stream,
     task::Task,
     traffic::{Direction, Flow, Octets, Traffic},
     unreachable::Unreachable,
@@ -105,6 +109,8 @@ pub struct Config {
     pub max_message: usize,
     /// Records what is sent and received.
     pub recorder: Recorder,
+    /// The link to a cloud in this process; `None` for the configured servers.
+    pub in_process: Option<InProcessLink>,
 }
 
 /// Why EdgeHub could not be built or had to give up.

@@ -8,13 +8,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::{
-    dial::websocket::{Stream, limits},
+    dial::websocket::limits,
     frame_filter::{CutMessages, Filtered, FrameFilter, MessageLimits},
     liveness::SilenceLimit,
     metered::{Meter, Metered},
     network::Watcher,
     session::{self, Session},
     session_end::SessionEnd,
+    stream::Stream,
     task::Task,
     transport::Transport,
 };

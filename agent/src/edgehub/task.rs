@@ -89,9 +89,16 @@ impl Task {
             heartbeat,
             task: self,
         };
+        let watching = async {
+            match self.config.in_process {
+                None => watcher.run().await,
+                // the network does not matter
+                Some(_) => std::future::pending().await,
+            }
+        };
         tokio::select! {
             // cancel-safe: what is not acknowledged is sent again; a session closes by itself
-            () = watcher.run() => Ok(()),
+            () = watching => Ok(()),
             ended = hub.run(&shutdown) => ended,
         }
     }
@@ -129,11 +136,10 @@ impl Connector<'_> {
                 Some(dialled) => dialled,
                 None => {
                     let config = &self.task.config;
-                    let tls = identity.tls();
                     tokio::select! {
                         // cancel-safe: an incomplete connection is closed
                         () = shutdown.cancelled() => break,
-                        dialled = self.dialler.dial(config, &tls, &mut self.redial, &mut self.network) => dialled,
+                        dialled = self.dialler.dial(config, &identity, &mut self.redial, &mut self.network) => dialled,
                         // cancel-safe: a certificate that is not taken is requested again
                         renewed = renewal.after_expiry(config, &identity) => {
                             identity = renewed;
@@ -285,9 +291,12 @@ async fn renew(
         let renewed = renewal.next(config, identity).await;
         let mut redial = Redial::new(Instant::now());
         let limit = config.handshake_timeout * NEW_CONNECTION_TIMEOUT_FACTOR;
-        let tls = renewed.tls();
         dialling.store(true, Ordering::Relaxed);
-        let dialled = timeout(limit, dialler.dial(config, &tls, &mut redial, &mut network)).await;
+        let dialled = timeout(
+            limit,
+            dialler.dial(config, &renewed, &mut redial, &mut network),
+        )
+        .await;
         dialling.store(false, Ordering::Relaxed);
         match dialled {
             Ok(dialled) => {

@@ -22,7 +22,7 @@ use wire::{
 
 use super::Config;
 use crate::{
-    edgehub::{Cause, connect_tcp, unreached_cure},
+    edgehub::{Cause, CloudServer, connect_tcp, unreached_cure},
     tls::{
         CertificateFault,
         files::{self, TlsError},
@@ -38,6 +38,8 @@ const MAX_ANSWER: usize = 16 * 1024;
 pub(super) enum DialError {
     #[error("the files that modules.edgeStream names cannot be used")]
     Files(#[from] TlsError),
+    #[error("the node has no certificate yet")]
+    NotEnrolled,
     #[error("cannot connect to {0}: {1}; {cure}", cure = unreached_cure(.1, .0, "modules.edgeStream.server"))]
     Connect(String, io::Error),
     #[error(
@@ -62,13 +64,18 @@ pub(super) enum DialError {
 impl DialError {
     /// Reports whether the node has no certificate yet, which EdgeHub reports.
     pub(super) fn is_not_enrolled_yet(&self) -> bool {
-        matches!(self, Self::Files(error) if error.is_missing())
+        match self {
+            Self::Files(error) => error.is_missing(),
+            other => matches!(other, Self::NotEnrolled),
+        }
     }
 
     /// Returns the cause for redialling.
     pub(super) fn cause(&self) -> Cause {
         match self {
-            Self::Files(_) | Self::Connect(..) | Self::Timeout(..) => Cause::Network,
+            Self::Files(_) | Self::NotEnrolled | Self::Connect(..) | Self::Timeout(..) => {
+                Cause::Network
+            }
             // as EdgeHub does: a certificate that was revoked stays so
             Self::Refused(_, StatusCode::FORBIDDEN, _) => Cause::Refused,
             Self::Tls(..) | Self::Certificate(..) | Self::Upgrade(..) | Self::Refused(..) => {
@@ -91,27 +98,39 @@ pub(super) async fn connect(config: &Config) -> Result<NewTunnel, DialError> {
 
 async fn connect_now(config: &Config) -> Result<NewTunnel, DialError> {
     let address = config.server.to_string();
-    let files = config.tls.clone();
     let connect_failed = |error| DialError::Connect(address.clone(), error);
+    let name = ServerName::try_from(config.server.host.clone())
+        .map_err(|error| connect_failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+    let ip = config.address.detect();
+    let ip = ip.map(|ip| ip.to_string()).unwrap_or_default();
+    let tls_failed = |error: io::Error| match CertificateFault::find(&error) {
+        Some(fault) => DialError::Certificate(address.clone(), fault),
+        None => DialError::Tls(address.clone(), error),
+    };
+    if let Some(link) = &config.in_process {
+        let connected = link.connect(CloudServer::Tunnel, &name).await;
+        let stream = connected.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => DialError::NotEnrolled,
+            io::ErrorKind::ConnectionRefused => connect_failed(error),
+            _ => tls_failed(error),
+        })?;
+        return upgrade(stream, &address, &config.node_name, &ip).await;
+    }
+    let files = config.tls.clone();
     // read before each dial: EdgeHub creates and renews the files
     let client = componentbase::spawn_blocking(move || files::client_config(&files)).await;
     let client = client.map_err(|error| connect_failed(io::Error::other(error)))??;
-    let name = ServerName::try_from(config.server.host.clone())
-        .map_err(|error| connect_failed(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     let stream = connect_tcp(&config.server, &config.proxy)
         .await
         .map_err(connect_failed)?;
     let stream = TlsConnector::from(client).connect(name, stream).await;
-    let stream = stream.map_err(|error| match CertificateFault::find(&error) {
-        Some(fault) => DialError::Certificate(address.clone(), fault),
-        None => DialError::Tls(address.clone(), error),
-    })?;
-    let ip = config
-        .address
-        .detect()
-        .map(|ip| ip.to_string())
-        .unwrap_or_default();
-    upgrade(stream, &address, &config.node_name, &ip).await
+    upgrade(
+        stream.map_err(tls_failed)?,
+        &address,
+        &config.node_name,
+        &ip,
+    )
+    .await
 }
 
 /// Upgrades a connection to the WebSocket of a tunnel.

@@ -33,7 +33,7 @@ use record::Recorder;
 
 use crate::{
     config::{HostPort, TlsFiles},
-    edgehub::Proxy,
+    edgehub::{InProcessLink, Proxy},
     metamanager::NodeConfirmed,
 };
 
@@ -61,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) write_deadline: Duration,
     /// Records the frames.
     pub(crate) recorder: Recorder,
+    /// The link to a cloud in this process; `None` for the server.
+    pub(crate) in_process: Option<InProcessLink>,
 }
 
 /// Answers the cloud's requests.

@@ -22,9 +22,8 @@ use nix::{
 };
 use objectstore::{Inspection, LockError, Resource, StoreError, StoreLock};
 use tokio::time::{Instant, sleep, timeout};
-use tonic::transport::Channel;
 
-use edged::EndProgress;
+use edged::{EndProgress, RuntimeChannel};
 use wire::text::count;
 
 use crate::{
@@ -461,7 +460,7 @@ async fn pods(
 /// Stops and removes pods in the runtime; returns their names by uid.
 async fn end_pods(
     config: &Config,
-    channel: Channel,
+    channel: RuntimeChannel,
     only: Option<&BTreeSet<String>>,
     longest: Duration,
     out: &mut impl Write,

@@ -31,6 +31,7 @@ use crate::{
     controllers::{events::Recorder, node_certificates, node_jobs::NodeJobs, rejected_nodes},
     enrolment::Enrolment,
     faults::Faults,
+    in_process::InProcess,
     kubeconfig::Entries,
     page::Page,
     pki::{
@@ -125,6 +126,7 @@ pub struct Cloud {
     trust: Trust,
     join_tokens: JoinTokens,
     page: Option<Page>,
+    in_process: InProcess,
     tasks: Tasks,
 }
 
@@ -183,13 +185,10 @@ impl Cloud {
             .with_page(page.clone());
         certificates.warn_of_lost().await?;
 
-        let enrolment = Enrolment::new(
-            trust.clone(),
-            client.clone(),
-            faults.clone(),
-            sessions.clone(),
-            tokens.clone(),
-        );
+        let enrolment = Enrolment::new(&trust, &client, &faults, &sessions, &tokens)
+            .reserving(&options.reserved);
+        let connectors = (hub.connector(), streams.tunnel_connector());
+        let in_process = InProcess::new(&trust, connectors, &enrolment);
         let https = bind_enrolment(&options, &trust, enrolment).await?;
         let served = backend
             .serve(&options, admin, &pki, &metrics, &tasks)
@@ -235,8 +234,14 @@ impl Cloud {
             trust,
             join_tokens: tokens,
             page,
+            in_process,
             tasks,
         })
+    }
+
+    /// Returns the servers for nodes of this process, which reach them without sockets.
+    pub fn in_process(&self) -> &InProcess {
+        &self.in_process
     }
 
     /// Creates a login link to the live page for the administrator: a path of the API's server that is valid once. `None` if the page is
@@ -429,7 +434,7 @@ async fn bind_enrolment(
 ) -> Result<Server<HandlerService<Enrolment>>, StartError> {
     let keys = trust.clone();
     let at = SocketAddr::new(options.address, options.https_port);
-    let service = HandlerService(enrolment.reserving(&options.reserved));
+    let service = HandlerService(enrolment);
     let bound = Server::bind_changing(at, move || keys.enrolment(), service).await;
     bound.map_err(|source| StartError::Bind {
         server: "enrolment server",

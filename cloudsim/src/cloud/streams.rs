@@ -8,6 +8,7 @@ use kubeapi::serve::{HandlerService, Server};
 use super::{Options, StartError};
 use crate::{
     faults::Faults,
+    listeners::LocalConnector,
     peers::Peers,
     pki::{ServerIdentity, Trust},
     relay::RelayServer,
@@ -89,6 +90,11 @@ impl Streams {
             relay,
             metrics_api,
         })
+    }
+
+    /// Returns the connector to tunnels for nodes of this process.
+    pub(super) fn tunnel_connector(&self) -> Option<LocalConnector> {
+        self.tunnels.as_ref().map(StreamServer::connector)
     }
 
     /// Returns their addresses.

@@ -53,7 +53,7 @@ pub(super) async fn accept_node(
             let limit = shared.limits.nodes;
             warn!(
                 node,
-                limit, "CloudHub connection rejected: node limit reached"
+                limit, "CloudHub connection rejected: node limit reached (--max-nodes)"
             );
             return None;
         }

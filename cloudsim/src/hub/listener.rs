@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use futures::future::OptionFuture;
+use futures::future::{Either, OptionFuture};
 use limits::{ConnectionLimits, ConnectionSlot};
 use rustls::ServerConfig;
 use tokio::{net::TcpStream, time::timeout};
@@ -16,11 +16,13 @@ use super::{
     link::Connected,
     quic::{QuicBindError, QuicHub},
     transport,
-    upgrade::{Upgraded, upgrade},
+    upgrade::{Upgraded, accept_local, accept_tls, upgrade},
 };
 use crate::{
     faults::{Certificate, Faults, now},
-    listeners::{LimitedListener, Refusals},
+    listeners::{
+        LOCAL_ADDRESS, LimitedListener, LocalConnection, LocalConnector, LocalListener, Refusals,
+    },
     pki::Trust,
     sessions::{RefusalReason, SessionRequest, Sessions, Transport},
 };
@@ -44,6 +46,9 @@ pub enum BindError {
 /// A hub with a bound socket.
 pub struct Hub {
     listener: LimitedListener,
+    /// For nodes of this process.
+    local: LocalListener,
+    connector: LocalConnector,
     trust: Trust,
     quic: Option<QuicHub>,
     replicas: Replicas,
@@ -68,8 +73,11 @@ impl Hub {
             LimitedListener::bind("CloudHub", address, connections, refusals.clone()).await;
         let listener = listener.map_err(|source| BindError::Listen { address, source })?;
         let replicas = Replicas::new(replicas, &limits, faults, &sessions, &trust, &refusals);
+        let (connector, local) = LocalListener::new();
         Ok(Self {
             listener,
+            local,
+            connector,
             trust,
             quic: None,
             replicas,
@@ -97,6 +105,11 @@ impl Hub {
         self.listener.local_addr()
     }
 
+    /// Returns the connector for nodes of this process.
+    pub(crate) fn connector(&self) -> LocalConnector {
+        self.connector.clone()
+    }
+
     /// Serves until `shutdown`; then closes the sessions and waits for them.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
@@ -119,7 +132,7 @@ impl Hub {
 
     async fn accept(&mut self, tasks: &TaskTracker, shutdown: &CancellationToken) {
         loop {
-            let (stream, peer, slot) = tokio::select! {
+            let accepted = tokio::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
@@ -127,30 +140,49 @@ impl Hub {
                     self.sessions.end_all();
                     continue;
                 }
-                accepted = self.listener.accept() => accepted,
+                // cancel-safe: both keep what is not accepted
+                (stream, peer, slot) = self.listener.accept() => Accepted::Tcp(stream, peer, slot),
+                connection = self.local.accept() => Accepted::Local(connection),
             };
             let Some(shared) = self.replicas.next() else {
                 continue;
             };
             let keys = (shared.faults.certificate_fault(), self.trust.hub());
-            tasks.spawn(serve(stream, (peer, slot), keys, shared, shutdown.clone()));
+            tasks.spawn(serve(accepted, keys, shared, shutdown.clone()));
         }
     }
 }
 
+/// A new connection.
+enum Accepted {
+    Tcp(TcpStream, SocketAddr, ConnectionSlot),
+    Local(LocalConnection),
+}
+
 async fn serve(
-    stream: TcpStream,
-    (peer, slot): (SocketAddr, ConnectionSlot),
+    accepted: Accepted,
     (shown, tls): (Certificate, Arc<ServerConfig>),
     shared: Shared,
     shutdown: CancellationToken,
 ) {
     let limit = shared.limits.handshake;
+    let (peer, slot, connecting) = match accepted {
+        Accepted::Tcp(stream, peer, slot) => {
+            let connecting = accept_tls(stream, TlsAcceptor::from(tls));
+            (peer, Some(slot), Either::Left(connecting))
+        }
+        Accepted::Local(connection) => {
+            let connecting = std::future::ready(accept_local(connection));
+            (LOCAL_ADDRESS, None, Either::Right(connecting))
+        }
+    };
+    let evicted = OptionFuture::from(slot.as_ref().map(ConnectionSlot::wait_evicted));
+    let upgrading = async { upgrade(connecting.await?, &shared).await };
     let upgraded = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
-        () = slot.wait_evicted() => return debug!(%peer, "connection without a session evicted: limit reached"),
-        upgraded = timeout(limit, upgrade(stream, TlsAcceptor::from(tls), &shared)) => upgraded,
+        Some(()) = evicted => return debug!(%peer, "connection without a session evicted: limit reached"),
+        upgraded = timeout(limit, upgrading) => upgraded,
     };
     let Upgraded {
         node,
@@ -179,7 +211,7 @@ async fn serve(
         Err(_) => return debug!(%peer, "upgrade of a connection timed out"),
     };
     // from here on it has a session, whose number is limited
-    let Ok(active) = slot.begin(false) else {
+    let Ok(active) = slot.as_ref().map(|slot| slot.begin(false)).transpose() else {
         return;
     };
     let (incoming, outgoing) = transport::websocket(socket, shared.limits.max_message, compressed);

@@ -86,7 +86,7 @@ impl Default for Limits {
             handshake: Duration::from_secs(30),
             max_message: wire::json::DEFAULT_LIMIT,
             max_sent_message: wire::json::DEFAULT_LIMIT,
-            nodes: 500,
+            nodes: usize::MAX,
             // all nodes of a site may share the address of its router
             connections: ConnectionLimits {
                 established: usize::MAX,

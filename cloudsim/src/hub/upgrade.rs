@@ -25,7 +25,7 @@ use wire::{
 use super::{Limits, Shared};
 use crate::{
     faults::{LinkDown, wait_for_link},
-    listeners::{is_probe, node_name, tls_certificate, tls_fault},
+    listeners::{LOCAL_ADDRESS, LocalConnection, is_probe, node_name, tls_certificate, tls_fault},
     sessions::{RequestSequence, Sessions},
 };
 
@@ -77,21 +77,55 @@ pub(super) struct Upgraded {
     pub(super) compressed: bool,
 }
 
-/// Authenticates a node and upgrades its connection.
-pub(super) async fn upgrade(
+/// A connection whose peer has shown its certificate.
+pub(super) struct Authenticated {
+    stream: Box<dyn Stream>,
+    /// The certificate, DER, which was verified; `None` if there is none.
+    certificate: Option<Vec<u8>>,
+    address: SocketAddr,
+}
+
+/// Performs the TLS handshake.
+pub(super) async fn accept_tls(
     stream: TcpStream,
     tls: TlsAcceptor,
-    shared: &Shared,
-) -> Result<Upgraded, UpgradeError> {
+) -> Result<Authenticated, UpgradeError> {
     stream
         .set_nodelay(true)
         .and_then(|()| limits::set_keepalive(&stream))
         .map_err(UpgradeError::Tls)?;
     let stream = tls.accept(stream).await.map_err(UpgradeError::Tls)?;
     let address = stream.get_ref().0.peer_addr().map_err(UpgradeError::Tls)?;
-    let shown = tls_certificate(&stream).map(AsRef::as_ref);
-    let mut identity = node_name(shown);
-    let certificate = shown.unwrap_or_default().to_owned();
+    let certificate = tls_certificate(&stream).map(|shown| shown.to_vec());
+    Ok(Authenticated {
+        stream: Box::new(stream),
+        certificate,
+        address,
+    })
+}
+
+/// Accepts a node of this process.
+pub(super) fn accept_local(connection: LocalConnection) -> Result<Authenticated, UpgradeError> {
+    let tls = |error| UpgradeError::Tls(std::io::Error::other(error));
+    let certificate = connection.certificate.map_err(tls)?.to_vec();
+    Ok(Authenticated {
+        stream: Box::new(connection.stream),
+        certificate: Some(certificate),
+        address: LOCAL_ADDRESS,
+    })
+}
+
+/// Authenticates a node and upgrades its connection.
+pub(super) async fn upgrade(
+    Authenticated {
+        stream,
+        certificate,
+        address,
+    }: Authenticated,
+    shared: &Shared,
+) -> Result<Upgraded, UpgradeError> {
+    let mut identity = node_name(certificate.as_deref());
+    let certificate = certificate.unwrap_or_default();
     let refusal = match &identity {
         Ok(node) => shared.refusal(node, &certificate).await,
         Err(_) => None,
@@ -114,7 +148,6 @@ pub(super) async fn upgrade(
         instance: &mut own,
     };
     let config = websocket_limits(&shared.limits);
-    let stream: Box<dyn Stream> = Box::new(stream);
     let socket = tokio_tungstenite::accept_hdr_async_with_config(stream, check, Some(config)).await;
     if let Some(reason) = refused {
         return Err(UpgradeError::Refused(reason));

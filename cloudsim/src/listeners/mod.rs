@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `tcp`, `quic` | sockets that accept no more connections than their limits allow |
+//! | `local`, `pipe` | connections of nodes in the same process, which need no socket |
 //! | `address_validation` | which QUIC clients must show first that their address is their own |
 //! | `refusals` | counts refused connections, so that not each of them is logged |
 //! | `probe` | connections that only look whether somebody listens |
@@ -10,6 +11,8 @@
 
 mod address_validation;
 mod identity;
+mod local;
+mod pipe;
 mod probe;
 mod quic;
 mod refusals;
@@ -17,8 +20,10 @@ mod tcp;
 
 use limits::ConnectionLimits;
 
+pub use self::pipe::Pipe;
 pub(crate) use self::{
     identity::node_name,
+    local::{LOCAL_ADDRESS, LocalConnection, LocalConnector, LocalListener},
     probe::is_probe,
     quic::{LimitedEndpoint, bind_udp, quic_certificate},
     refusals::{Refusals, tls_fault},

@@ -14,31 +14,24 @@ use super::{
     node_verifier::{NodeVerifier, RejectionReports},
 };
 
-/// The hub: clients must have a certificate of this CA.
-pub(super) fn hub_tls(
+/// Returns the verifiers of nodes' certificates at the hub and at the enrolment server. At the hub, clients must have a certificate of this
+/// CA. At the enrolment server, a node that renews its certificate shows the old one, and a new node has none; a certificate that expired
+/// less than `grace` ago is accepted.
+pub(super) fn node_verifiers(
     identity: &ServerIdentity,
-    reports: RejectionReports,
-) -> Result<ServerConfig, PkiError> {
-    let verifier = NodeVerifier::new(verifier(identity, false)?, Duration::ZERO, reports);
-    config(identity, Arc::new(verifier))
+    grace: Duration,
+    reports: &RejectionReports,
+) -> Result<[Arc<dyn ClientCertVerifier>; 2], PkiError> {
+    let of_nodes = |anonymous, grace| -> Result<Arc<dyn ClientCertVerifier>, PkiError> {
+        let strict = verifier(identity, anonymous)?;
+        Ok(Arc::new(NodeVerifier::new(strict, grace, reports.clone())))
+    };
+    Ok([of_nodes(false, Duration::ZERO)?, of_nodes(true, grace)?])
 }
 
 /// The API: a client certificate authenticates; without one only the public paths answer.
 pub fn api_tls(identity: &ServerIdentity) -> Result<ServerConfig, PkiError> {
-    config(identity, verifier(identity, true)?)
-}
-
-/// Enrolment: a node that renews its certificate shows the old one, and a new node has none. A certificate that expired less than `grace`
-/// ago is accepted.
-pub(super) fn enrolment_tls(
-    identity: &ServerIdentity,
-    grace: Duration,
-    reports: RejectionReports,
-) -> Result<ServerConfig, PkiError> {
-    config(
-        identity,
-        Arc::new(NodeVerifier::new(verifier(identity, true)?, grace, reports)),
-    )
+    server_tls(identity, verifier(identity, true)?)
 }
 
 fn verifier(
@@ -60,7 +53,8 @@ fn verifier(
         .map_err(|error| PkiError::Tls(Box::new(error)))
 }
 
-fn config(
+/// Returns the configuration of a server that shows this certificate.
+pub(super) fn server_tls(
     identity: &ServerIdentity,
     verifier: Arc<dyn ClientCertVerifier>,
 ) -> Result<ServerConfig, PkiError> {

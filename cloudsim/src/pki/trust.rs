@@ -5,15 +5,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use rustls::ServerConfig;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer};
+use rustls::{ServerConfig, server::danger::ClientCertVerifier};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer, UnixTime};
 use tokio::sync::watch;
 use wire::enroll::{Ca, Token};
 
 use super::{
     NodeCertificates, Pki, PkiError, RecordError, RejectedNode, RejectionCause, RejectionReports,
     ServerIdentity,
-    tls::{enrolment_tls, hub_tls},
+    tls::{node_verifiers, server_tls},
 };
 use crate::faults::{Certificate, Faults};
 
@@ -30,13 +30,24 @@ pub struct Trust {
 
 #[derive(Debug)]
 struct TrustKeys {
-    /// In the order of [`Certificate::ALL`]: the hub's and the enrolment server's.
-    keys: Vec<(Arc<ServerConfig>, Arc<ServerConfig>)>,
+    /// In the order of [`Certificate::ALL`].
+    keys: Vec<ServerKeys>,
     genuine: Arc<Ca>,
     rotated: Arc<Ca>,
     certificates: NodeCertificates,
     grace: Duration,
     rejected: RejectionReports,
+}
+
+/// The keys of the servers for one certificate fault.
+#[derive(Debug)]
+struct ServerKeys {
+    hub: Arc<ServerConfig>,
+    enrolment: Arc<ServerConfig>,
+    /// The certificate that both show.
+    certificate: CertificateDer<'static>,
+    /// Verify nodes' certificates: the hub's and the enrolment server's.
+    verifiers: [Arc<dyn ClientCertVerifier>; 2],
 }
 
 impl Trust {
@@ -54,12 +65,16 @@ impl Trust {
         let mut keys = Vec::new();
         for certificate in Certificate::ALL {
             let identity = identity(pki, &rotated, names, certificate)?;
-            let mut enrolment = enrolment_tls(&identity, grace, rejected.clone())?;
+            let verifiers = node_verifiers(&identity, grace, &rejected)?;
+            let [of_hub, of_enrolment] = verifiers.clone();
+            let mut enrolment = server_tls(&identity, of_enrolment)?;
             enrolment.alpn_protocols = kubeapi::serve::ALPN.map(<[u8]>::to_vec).to_vec();
-            keys.push((
-                Arc::new(hub_tls(&identity, rejected.clone())?),
-                Arc::new(enrolment),
-            ));
+            keys.push(ServerKeys {
+                hub: Arc::new(server_tls(&identity, of_hub)?),
+                enrolment: Arc::new(enrolment),
+                certificate: identity.cert,
+                verifiers,
+            });
         }
         let all = TrustKeys {
             keys,
@@ -77,12 +92,40 @@ impl Trust {
 
     /// Returns the TLS configuration of the hub.
     pub fn hub(&self) -> Arc<ServerConfig> {
-        self.keys().0.clone()
+        self.keys().hub.clone()
     }
 
     /// Returns the TLS configuration of the enrolment server.
     pub fn enrolment(&self) -> Arc<ServerConfig> {
-        self.keys().1.clone()
+        self.keys().enrolment.clone()
+    }
+
+    /// Returns the certificate that the servers show.
+    pub(crate) fn server_certificate(&self) -> CertificateDer<'static> {
+        self.keys().certificate.clone()
+    }
+
+    /// Verifies the certificate of a node at the hub, as TLS does.
+    pub(crate) fn verify_node(
+        &self,
+        certificate: &CertificateDer<'_>,
+    ) -> Result<(), rustls::Error> {
+        self.verify(certificate, 0)
+    }
+
+    /// Verifies the certificate of a node at the enrolment server, as TLS does.
+    pub(crate) fn verify_enrolling(
+        &self,
+        certificate: &CertificateDer<'_>,
+    ) -> Result<(), rustls::Error> {
+        self.verify(certificate, 1)
+    }
+
+    fn verify(&self, certificate: &CertificateDer<'_>, server: usize) -> Result<(), rustls::Error> {
+        let now = UnixTime::now();
+        self.keys().verifiers[server]
+            .verify_client_cert(certificate, &[], now)
+            .map(drop)
     }
 
     /// Returns the certificate fault of these keys.
@@ -155,7 +198,7 @@ impl Trust {
         }
     }
 
-    fn keys(&self) -> &(Arc<ServerConfig>, Arc<ServerConfig>) {
+    fn keys(&self) -> &ServerKeys {
         let now = *self.now.borrow();
         let place = Certificate::ALL
             .iter()

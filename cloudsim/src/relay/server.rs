@@ -196,7 +196,7 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
         return warn!(
             node,
             limit = shared.nodes,
-            "relay connection rejected: node limit reached"
+            "relay connection rejected: node limit reached (--max-nodes)"
         );
     };
     // it was registered first: a change from now on ends it as it ends all others

@@ -2,10 +2,15 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
+use futures::{FutureExt, future::OptionFuture};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use limits::ConnectionSlot;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
@@ -19,7 +24,8 @@ use super::{
 use crate::{
     faults::{Faults, LinkDown, now, wait_for_link},
     listeners::{
-        LimitedListener, ListenerLimits, Refusals, is_probe, node_name, tls_certificate, tls_fault,
+        LOCAL_ADDRESS, LimitedListener, ListenerLimits, LocalConnection, LocalConnector,
+        LocalListener, Refusals, is_probe, node_name, tls_certificate, tls_fault,
     },
     pki::Trust,
 };
@@ -66,6 +72,9 @@ struct Shared {
 /// The server to which nodes dial their tunnels.
 pub struct StreamServer {
     listener: LimitedListener,
+    /// For nodes of this process.
+    local: LocalListener,
+    connector: LocalConnector,
     shared: Shared,
 }
 
@@ -94,7 +103,13 @@ impl StreamServer {
             refusals,
             nodes: limits.nodes,
         };
-        Ok(Self { listener, shared })
+        let (connector, local) = LocalListener::new();
+        Ok(Self {
+            listener,
+            local,
+            connector,
+            shared,
+        })
     }
 
     /// Returns the address of the listener.
@@ -102,11 +117,16 @@ impl StreamServer {
         self.listener.local_addr()
     }
 
+    /// Returns the connector for nodes of this process.
+    pub(crate) fn connector(&self) -> LocalConnector {
+        self.connector.clone()
+    }
+
     /// Serves until `shutdown`; then closes the tunnels and waits for them.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
         loop {
-            let (stream, peer, slot) = tokio::select! {
+            let accepted = tokio::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
@@ -114,37 +134,44 @@ impl StreamServer {
                     self.shared.tunnels.end_all();
                     continue;
                 }
-                accepted = self.listener.accept() => accepted,
+                // cancel-safe: both keep what is not accepted
+                (stream, peer, slot) = self.listener.accept() => Accepted::Tcp(stream, peer, slot),
+                connection = self.local.accept() => Accepted::Local(connection),
             };
-            tasks.spawn(serve(
-                stream,
-                peer,
-                slot,
-                self.shared.clone(),
-                shutdown.clone(),
-            ));
+            tasks.spawn(serve(accepted, self.shared.clone(), shutdown.clone()));
         }
         tasks.close();
         tasks.wait().await;
     }
 }
 
+/// A new connection.
+enum Accepted {
+    Tcp(TcpStream, SocketAddr, ConnectionSlot),
+    Local(LocalConnection),
+}
+
 /// Serves one connection until it ends.
-async fn serve(
-    stream: TcpStream,
-    peer: SocketAddr,
-    slot: ConnectionSlot,
-    shared: Shared,
-    shutdown: CancellationToken,
-) {
+async fn serve(accepted: Accepted, shared: Shared, shutdown: CancellationToken) {
     let shown = shared.trust.certificate();
+    let (peer, slot, accepting) = match accepted {
+        Accepted::Tcp(stream, peer, slot) => {
+            let accepting = accept_tls(stream, &shared).boxed();
+            (peer, Some(slot), accepting)
+        }
+        Accepted::Local(connection) => {
+            let accepting = accept_local(connection, &shared).boxed();
+            (LOCAL_ADDRESS, None, accepting)
+        }
+    };
+    let evicted = OptionFuture::from(slot.as_ref().map(ConnectionSlot::wait_evicted));
     let accepted = tokio::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
-        () = slot.wait_evicted() => return debug!(%peer, "connection without a tunnel evicted: limit reached"),
-        accepted = timeout(HANDSHAKE_TIMEOUT, accept(stream, &shared)) => accepted,
+        Some(()) = evicted => return debug!(%peer, "connection without a tunnel evicted: limit reached"),
+        accepted = timeout(HANDSHAKE_TIMEOUT, accepting) => accepted,
     };
-    let Accepted {
+    let TunnelConnection {
         node,
         dial_headers,
         certificate,
@@ -164,7 +191,7 @@ async fn serve(
         Err(_) => return debug!(%peer, "handshake of a stream tunnel timed out"),
     };
     // from here on there is one for each node
-    let Ok(_active) = slot.begin(false) else {
+    let Ok(_active) = slot.as_ref().map(|slot| slot.begin(false)).transpose() else {
         return;
     };
     let Some(entry) = shared
@@ -174,7 +201,7 @@ async fn serve(
         return warn!(
             node,
             limit = shared.nodes,
-            "stream tunnel rejected: node limit reached"
+            "stream tunnel rejected: node limit reached (--max-nodes)"
         );
     };
     // registered first, so that a change from now on ends it as all others
@@ -193,7 +220,7 @@ async fn serve(
 }
 
 /// A node that may have a tunnel.
-struct Accepted {
+struct TunnelConnection {
     node: String,
     dial_headers: DialHeaders,
     /// The certificate that it shows, DER.
@@ -201,7 +228,7 @@ struct Accepted {
     io: TokioIo<Upgraded>,
 }
 
-async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, TunnelError> {
+async fn accept_tls(stream: TcpStream, shared: &Shared) -> Result<TunnelConnection, TunnelError> {
     stream
         .set_nodelay(true)
         .and_then(|()| limits::set_keepalive(&stream))
@@ -210,9 +237,30 @@ async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, TunnelEr
         .accept(stream)
         .await
         .map_err(TunnelError::Tls)?;
-    let shown = tls_certificate(&stream).map(AsRef::as_ref);
-    let mut identity = node_name(shown);
-    let certificate = shown.unwrap_or_default().to_owned();
+    let shown = tls_certificate(&stream).map(|shown| shown.to_vec());
+    accept(stream, shown, shared).await
+}
+
+async fn accept_local(
+    connection: LocalConnection,
+    shared: &Shared,
+) -> Result<TunnelConnection, TunnelError> {
+    let tls = |error| TunnelError::Tls(io::Error::other(error));
+    let certificate = connection.certificate.map_err(tls)?.to_vec();
+    accept(connection.stream, Some(certificate), shared).await
+}
+
+/// Authenticates a node by its verified certificate, and upgrades its connection.
+async fn accept<T>(
+    stream: T,
+    certificate: Option<Vec<u8>>,
+    shared: &Shared,
+) -> Result<TunnelConnection, TunnelError>
+where
+    T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let mut identity = node_name(certificate.as_deref());
+    let certificate = certificate.unwrap_or_default();
     if let Ok(node) = &identity {
         if let Some(why) = shared.trust.refusal(node, &certificate).await {
             identity = Err(why);
@@ -228,7 +276,7 @@ async fn accept(stream: TcpStream, shared: &Shared) -> Result<Accepted, TunnelEr
     .await?;
     // only nodes with a name were upgraded
     let node = identity.map_err(UpgradeError::Refused)?;
-    Ok(Accepted {
+    Ok(TunnelConnection {
         node,
         dial_headers,
         certificate,

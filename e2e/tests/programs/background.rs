@@ -148,7 +148,7 @@ fn cloud_that_starts_is_shown_and_stopped() -> anyhow::Result<()> {
     let user = User::new()?;
     let mut starting = Command::new(binary(CLOUDSIM)?);
     starting
-        .args(["up", "--nodes", "60"])
+        .args(["up", "--nodes", "600"])
         .args(ANY_PORTS)
         .current_dir(user.0.path())
         .env("XDG_RUNTIME_DIR", user.0.path())

@@ -11,12 +11,12 @@ use futures::{
     Stream, StreamExt,
     stream::{self, FuturesUnordered},
 };
-use tonic::transport::Channel;
 use wire::{cri, text::with_causes};
 
 use super::entries;
 use crate::settings::ControlGroups;
 use crate::{
+    RuntimeChannel,
     cgroups::Cgroups,
     names::{self, Dirs},
     runtime::{CallError, Runtime},
@@ -107,7 +107,7 @@ pub struct FoundPods {
 /// # Errors
 /// The runtime does not answer, or returns an error.
 pub async fn find_pods(
-    channel: Channel,
+    channel: RuntimeChannel,
     only: Option<&BTreeSet<String>>,
 ) -> Result<FoundPods, CallError> {
     let is_own = |labels: &BTreeMap<String, String>| {
@@ -233,7 +233,7 @@ pub fn remove_pod_files(
     root: &Path,
     logs: &Path,
     groups: ControlGroups,
-    channel: Channel,
+    channel: RuntimeChannel,
     (ended, only): (BTreeMap<String, String>, Option<BTreeSet<String>>),
 ) -> RemovedPods {
     let is_own = |uid: &str| only.as_ref().is_none_or(|only| only.contains(uid));

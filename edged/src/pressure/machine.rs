@@ -10,10 +10,9 @@ use std::{
 
 use futures::future::{self, BoxFuture, FutureExt};
 use parking_lot::Mutex;
-use tonic::transport::Channel;
 
 use super::signals::{Observation, Reading};
-use crate::{cgroups::CGROUP_ROOT, runtime::Runtime, settings::Signal};
+use crate::{RuntimeChannel, cgroups::CGROUP_ROOT, runtime::Runtime, settings::Signal};
 
 /// How long a reading waits for the runtime, which may hang while memory runs out.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
@@ -72,7 +71,7 @@ impl Signals for MachineSignals {
 }
 
 /// Returns the signals of this machine. `root` is a path on the disk of pods; the runtime reports where images are.
-pub fn machine_signals(runtime: Channel, root: PathBuf) -> Arc<dyn Signals> {
+pub fn machine_signals(runtime: RuntimeChannel, root: PathBuf) -> Arc<dyn Signals> {
     Arc::new(MachineSignals::new(Runtime::new(runtime, None), root))
 }
 

@@ -7,24 +7,21 @@ use std::{
 
 use futures::future::BoxFuture;
 use http::{Request, Response};
-use tonic::{
-    body::Body,
-    transport::{Channel, Error},
-};
+use tonic::{body::Body, transport::Error};
 use tower::Service;
 
-use crate::metrics::Operations;
+use crate::{RuntimeChannel, metrics::Operations};
 
 /// A channel that records every call in [`Operations`].
 #[derive(Clone, Debug)]
 pub(crate) struct MeteredChannel {
-    channel: Channel,
+    channel: RuntimeChannel,
     operations: Operations,
 }
 
 impl MeteredChannel {
     /// Records the calls over `channel` in `operations`.
-    pub(super) fn new(channel: Channel, operations: Operations) -> Self {
+    pub(super) fn new(channel: RuntimeChannel, operations: Operations) -> Self {
         Self {
             channel,
             operations,

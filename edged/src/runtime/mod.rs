@@ -21,7 +21,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use futures::future::BoxFuture;
 use tokio::sync::OnceCell;
 use tokio_util::sync::DropGuard;
-use tonic::{Status, Streaming, transport::Channel};
+use tonic::{Status, Streaming};
 use wire::{
     containerd::{events::events_client::EventsClient, tasks_client::TasksClient},
     cri::{
@@ -36,6 +36,7 @@ use super::{
     fields::RuntimeFeature,
     metrics::Operations,
     pod_network::{MachineNetwork, PodNetwork},
+    runtime_channel::RuntimeChannel,
 };
 use crate::settings::CgroupDriver;
 
@@ -59,9 +60,9 @@ pub(crate) struct Runtime {
     runtime: RuntimeServiceClient<MeteredChannel>,
     images: ImageServiceClient<MeteredChannel>,
     /// Task service, which only containerd has.
-    tasks: TasksClient<Channel>,
+    tasks: TasksClient<RuntimeChannel>,
     /// Event service, which only containerd has.
-    task_events: EventsClient<Channel>,
+    task_events: EventsClient<RuntimeChannel>,
     operations: Operations,
     calls: InFlightCalls,
     /// Id of the machine's current boot.
@@ -118,7 +119,8 @@ fn ignore_not_found<T: Default>(result: Result<T>) -> Result<T> {
 
 impl Runtime {
     /// Creates a client over `channel`, which connects when it is first used. Images may have a service of their own.
-    pub(crate) fn new(channel: Channel, images: Option<Channel>) -> Self {
+    pub(crate) fn new(channel: impl Into<RuntimeChannel>, images: Option<RuntimeChannel>) -> Self {
+        let channel = channel.into();
         let operations = Operations::default();
         let images = MeteredChannel::new(
             images.unwrap_or_else(|| channel.clone()),

@@ -44,8 +44,8 @@ pub struct Hollow {
     pub join: JoinArgs,
 
     /// Number of nodes
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = values::number::<u16>(1..), help_heading = headings::NODES)]
-    pub nodes: u16,
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = values::number::<usize>(1..), help_heading = headings::NODES)]
+    pub nodes: usize,
 
     /// Prefix of node names: PREFIX-1, PREFIX-2, …
     #[arg(long, value_name = "PREFIX", default_value = "edge", value_parser = subdomain, help_heading = headings::NODES)]

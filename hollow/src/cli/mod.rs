@@ -28,7 +28,7 @@ pub use self::{
     replay::{PlayedSide, Replay, Speed},
     rules::RulesCommand,
     show::{Diff, DiffFormat, Show, ShowFormat},
-    up::{Port, Up},
+    up::{Links, Port, Up},
     why::ExplainedObject,
 };
 
@@ -57,9 +57,6 @@ mod why;
 use self::examples::{
     BUNDLE_NOTES, CONFORMANCE_NOTES, EXAMPLES, RECORD_NOTES, REPLAY_NOTES, SELFTEST_NOTES,
 };
-
-/// The most nodes of one process, and of one replica of CloudHub.
-const MAX_NODES: usize = 500;
 
 /// What `--version` prints; `-V` prints only its first line.
 static VERSION: LazyLock<String> =

@@ -173,7 +173,7 @@ fn the_command_line_is_sound_and_ports_default_to_kubeedges() {
         });
         assert_eq!(found, expected, "{grace}");
     }
-    for (nodes, is_valid) in [("0", true), ("500", true), ("501", false)] {
+    for (nodes, is_valid) in [("0", true), ("10000", true), ("-1", false)] {
         let parsed = Cli::try_parse_from(["cloudsim", "up", "--nodes", nodes]);
         assert_eq!(parsed.is_ok(), is_valid, "{nodes}");
     }

@@ -10,7 +10,7 @@ use cloudsim::{
 };
 
 use super::{
-    MAX_NODES, access,
+    access,
     cluster::ClusterArgs,
     headings,
     host::{host, listen_address},
@@ -158,10 +158,14 @@ pub struct Up {
     #[arg(long, value_name = "FILE", requires = "data_dir", help_heading = headings::STORAGE)]
     pub key_file: Option<PathBuf>,
 
-    /// Number of simulated nodes to run in this process, at most 500
-    #[arg(long, value_name = "COUNT", default_value = "0", value_parser = values::number::<usize>(0..=MAX_NODES),
+    /// Number of simulated nodes to run in this process
+    #[arg(long, value_name = "COUNT", default_value = "0", value_parser = values::number::<usize>(..),
         help_heading = headings::NODES)]
     pub nodes: usize,
+
+    /// Links of these nodes: `in-process`, or `tls` with connections like those of other nodes
+    #[arg(long, value_name = "KIND", value_enum, default_value = "in-process", hide_possible_values = true, help_heading = headings::NODES)]
+    pub links: Links,
 
     /// Properties of the nodes
     #[command(flatten)]
@@ -170,6 +174,10 @@ pub struct Up {
     /// Time without a heartbeat before a node is NotReady, at least 1s
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = node_grace, help_heading = headings::LIMITS)]
     pub node_grace: Duration,
+
+    /// Largest number of nodes that are connected at a time, for each replica [default: no limit]
+    #[arg(long, value_name = "COUNT", value_parser = values::number::<usize>(1..), help_heading = headings::LIMITS)]
+    pub max_nodes: Option<usize>,
 
     /// Largest message that a node may send, for example 16Mi
     #[arg(long, value_name = "BYTES", default_value_t = wire::json::DEFAULT_LIMIT, value_parser = message_limit,
@@ -203,6 +211,15 @@ pub struct Up {
     /// Options of cluster mode
     #[command(flatten)]
     pub cluster: ClusterArgs,
+}
+
+/// How the simulated nodes of this process reach the cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Links {
+    /// Within the process, without sockets.
+    InProcess,
+    /// Over TLS.
+    Tls,
 }
 
 /// A port, or none.

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use cloudsim::kubeconfig::in_url;
 use componentbase::Link;
-use futures::future::{pending, select_all};
+use futures::{StreamExt, future::pending, stream::FuturesUnordered};
 use limits::Repeated;
 use nix::fcntl::OFlag;
 use tokio::{
@@ -42,7 +42,7 @@ const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 
 pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     let properties = properties(&options);
-    properties.check(usize::from(options.nodes))?;
+    properties.check(options.nodes)?;
     let mut signals = Signals::listen()?;
     let temporary =
         tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
@@ -57,7 +57,7 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
             prefix: options.prefix.clone(),
             edged: properties.settings(),
             capacity: properties.capacity(),
-            ..fleet::Options::new(usize::from(options.nodes), directory)
+            ..fleet::Options::new(options.nodes, directory)
         };
         anyhow::Ok(Fleet::start(endpoints(&options.join), &token, &of_fleet).await?)
     };
@@ -66,22 +66,27 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
         // cancel-safe: the program ends then.
         () = signals.wait() => return Ok(()),
     };
-    let nodes = count(usize::from(options.nodes), "node");
+    let nodes = count(options.nodes, "node");
     let stored = options.data_dir.as_deref().map(paste::path);
     let stored = stored.map_or_else(String::new, |dir| format!("; their data is in {dir}"));
     let cloud = &options.join.cloud;
     print_line(&format!("{nodes} started, joining {cloud}{stored}"));
     let links: Vec<_> = fleet.nodes().iter().filter_map(HollowNode::link).collect();
+    let running = fleet.nodes_mut().iter_mut();
+    let mut ended: FuturesUnordered<_> = running
+        .map(|node| wait_and_rejoin(node, &options.join.token_file))
+        .collect();
     let outcome = tokio::select! {
         // cancel-safe: the program ends then.
         () = signals.wait() => Ok(()),
-        ended = select_all(fleet.nodes_mut().iter_mut().map(|node| Box::pin(wait_and_rejoin(node, &options.join.token_file)))) => match ended.0 {
+        Some(ended) = ended.next() => match ended {
             (name, Ok(())) => Err(anyhow!("node {name} has stopped")),
             (name, Err(error)) => Err(node_error(&name, &error)),
         },
         why = never_connected(links.clone(), &options.join) => Err(why),
         never = report_connected(links, &nodes, &options.join.cloud) => match never {},
     };
+    drop(ended);
     stop_fleet(fleet).await;
     print_line(&format!("{nodes} stopped"));
     outcome
@@ -122,11 +127,12 @@ async fn report_connected(
 
 /// Returns when none of the nodes has connected in time.
 async fn never_connected(links: Vec<watch::Receiver<Link>>, join: &JoinArgs) -> anyhow::Error {
-    let connected = links.into_iter().map(|mut link| {
+    let connected = links.into_iter().map(|mut link| async move {
         // The watch of a node that has given up is closed.
-        Box::pin(async move { link.wait_for(|link| *link != Link::Down).await.is_ok() })
+        link.wait_for(|link| *link != Link::Down).await.is_ok()
     });
-    match timeout(CONNECT_TIMEOUT, select_all(connected)).await {
+    let mut connected: FuturesUnordered<_> = connected.collect();
+    match timeout(CONNECT_TIMEOUT, connected.next()).await {
         Ok(_) => pending().await,
         Err(_) => anyhow!(
             "no node was connected within {CONNECT_TIMEOUT:?}: {}",

@@ -28,7 +28,7 @@ use super::{
 };
 
 use crate::{
-    cli::Up,
+    cli::{Links, Up},
     fleet::{self, Fleet},
     reach::{OwnNames, Reach, check_address},
 };
@@ -316,13 +316,19 @@ async fn start_nodes(
         .as_deref()
         .map(std::path::absolute)
         .transpose()?;
-    let options = fleet::Options {
+    let mut options = fleet::Options {
         key_file,
         edged: up.properties.settings(),
         capacity: up.properties.capacity(),
-        faults: Some(cloud.faults().clone()),
+        in_memory: up.data_dir.is_none(),
+        // nobody knows the temporary directory
+        is_reachable: up.data_dir.is_some(),
         ..fleet::Options::new(up.nodes, directory)
-    };
+    }
+    .beside(cloud);
+    if up.links == Links::Tls {
+        options.in_process = None;
+    }
     let ready = AtomicUsize::new(0);
     let starting = Box::pin(async {
         fleet::forget_useless(cloud, &options).await?;
@@ -340,10 +346,11 @@ async fn start_nodes(
     screen.wait(step, starting).await
 }
 
-/// Returns the limits of CloudHub, which has room for the nodes of this process.
+/// Returns the limits of CloudHub.
 fn limits(up: &Up) -> Limits {
     Limits {
         max_message: up.max_message,
+        nodes: up.max_nodes.unwrap_or(usize::MAX),
         ..Limits::default()
     }
 }

@@ -19,25 +19,27 @@ pub(super) const FILES: [&str; 3] = ["node.crt", "node.key", "ca.crt"];
 /// A file cannot be removed.
 pub async fn forget_useless(cloud: &Cloud, options: &Options) -> Result<(), Error> {
     for name in options.names() {
-        forget_if_useless(cloud, &name, &options.directory.join(&name)).await?;
+        let directory = options.directory.join(&name);
+        if is_refused(cloud, &name, certificate(&directory)).await {
+            remove(&directory).await?;
+        }
     }
     Ok(())
 }
 
-/// Removes the certificate of a node from its directory if `cloud` refuses it. Returns whether it does.
-///
-/// # Errors
-/// A file cannot be removed.
-pub(super) async fn forget_if_useless(
-    cloud: &Cloud,
-    name: &str,
-    directory: &Path,
-) -> Result<bool, Error> {
-    let Ok(certificate) = CertificateDer::from_pem_file(directory.join(FILES[0])) else {
-        return Ok(false);
+/// Returns the certificate (DER) in a node's directory, if there is one.
+pub(super) fn certificate(directory: &Path) -> Option<Vec<u8>> {
+    let certificate = CertificateDer::from_pem_file(directory.join(FILES[0])).ok()?;
+    Some(certificate.to_vec())
+}
+
+/// Reports whether `cloud` refuses the certificate (DER) of a node.
+pub(super) async fn is_refused(cloud: &Cloud, name: &str, certificate: Option<Vec<u8>>) -> bool {
+    let Some(certificate) = certificate else {
+        return false;
     };
     match cloud.knows(name, &certificate).await {
-        Ok(true) => return Ok(false),
+        Ok(true) => return false,
         Ok(false) => {}
         Err(error) => {
             // The node is refused until an administrator decides; the other nodes run.
@@ -46,12 +48,11 @@ pub(super) async fn forget_if_useless(
                 node = name,
                 error, "failed to look up certificate of a hollow node"
             );
-            return Ok(false);
+            return false;
         }
     }
     info!(node = name, "certificate revoked; joining again");
-    remove(directory).await?;
-    Ok(true)
+    true
 }
 
 /// Reports whether a node has a certificate.

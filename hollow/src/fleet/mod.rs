@@ -3,8 +3,9 @@
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use agent::{app, config};
-use cloudsim::{faults::Faults, tasks::TaskPanicked};
+use cloudsim::{Cloud, InProcess, faults::Faults, tasks::TaskPanicked};
 use edged::{Capacity, Signals};
+use futures::{StreamExt, TryStreamExt, stream};
 use objectstore::StoreError;
 
 pub use self::{
@@ -18,11 +19,15 @@ use crate::runtime;
 
 pub(crate) mod endpoints;
 mod identity;
+mod in_process;
 mod node;
 mod open_files;
 mod ready;
 mod rejoin;
 mod slow_store;
+
+/// How many nodes are started at a time.
+const CONCURRENT_STARTS: usize = 16;
 
 /// The options of a fleet.
 #[derive(Clone, Debug)]
@@ -53,6 +58,12 @@ pub struct Options {
     pub event_bus: serde_json::Value,
     /// The faults of a cloud in the same process, which may slow down the disks of the nodes.
     pub faults: Option<Faults>,
+    /// The servers of a cloud in the same process, which the nodes reach without sockets. `None`: the nodes dial its addresses over TLS.
+    pub in_process: Option<InProcess>,
+    /// Whether databases, certificates and the state of the runtimes are only in memory. They outlive an agent, and not its node.
+    pub in_memory: bool,
+    /// Whether programs of this machine reach the nodes: by manifests of static pods in their directories, and as mappers at their sockets.
+    pub is_reachable: bool,
 }
 
 impl Options {
@@ -72,6 +83,19 @@ impl Options {
             meta_server: None,
             event_bus: serde_json::Value::Null,
             faults: None,
+            in_process: None,
+            in_memory: false,
+            is_reachable: true,
+        }
+    }
+
+    /// Returns the same options for nodes in the process of this cloud: links without sockets, and the cloud's faults.
+    #[must_use]
+    pub fn beside(self, cloud: &Cloud) -> Self {
+        Self {
+            faults: Some(cloud.faults().clone()),
+            in_process: Some(cloud.in_process().clone()),
+            ..self
         }
     }
 
@@ -126,15 +150,21 @@ impl Fleet {
     ) -> Result<Self, Error> {
         let cloud = cloud.into();
         // Tests do not raise the limit themselves. If it cannot be read, the nodes are tried.
-        if let Ok(limit) = limits::raise_open_files() {
+        if let Ok(limit) = limits::raise_open_files()
+            && !(options.in_process.is_some() && options.in_memory)
+        {
             open_files::check(options.nodes, limit)?;
         }
-        let mut nodes = Vec::new();
-        for name in options.names() {
+        let start = async |name: String| {
             let mut node = HollowNode::prepare(&name, cloud.clone(), token, options).await?;
             node.start().await?;
-            nodes.push(node);
-        }
+            Ok::<_, Error>(node)
+        };
+        let nodes = stream::iter(options.names())
+            .map(start)
+            .buffered(CONCURRENT_STARTS)
+            .try_collect()
+            .await?;
         Ok(Self { nodes })
     }
 

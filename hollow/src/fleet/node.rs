@@ -12,13 +12,14 @@ use std::{
 use agent::{
     app::{self, AgentParts, App},
     config::{self, Config, DatabaseKeys, Secret},
+    edgehub::InProcessLink,
     eventbus::Bus,
     metamanager::BoundAddress,
 };
 use cloudsim::faults::Faults;
 use componentbase::Link;
 use edged::Signals;
-use objectstore::{SqliteOptions, SqliteStore, Store};
+use objectstore::{MemoryStore, SqliteOptions, SqliteStore, Store};
 use tokio::{
     sync::watch,
     task::JoinHandle,
@@ -27,7 +28,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{Instrument, error, error_span};
 
-use super::{Endpoints, Error, Options, identity, slow_store::SlowStore};
+use super::{Endpoints, Error, Options, identity, in_process, slow_store::SlowStore};
 use crate::runtime::{self, SimRuntime};
 
 /// How long an agent may take to stop: one that hangs in its last call must not keep the program.
@@ -49,6 +50,12 @@ pub struct HollowNode {
     config: Config,
     signals: Option<Arc<dyn Signals>>,
     faults: Option<Faults>,
+    /// The link to a cloud in this process.
+    link: Option<InProcessLink>,
+    /// The database, if it is in memory.
+    memory: Option<Arc<MemoryStore>>,
+    /// Whether programs of this machine reach the node.
+    is_reachable: bool,
     agent: Option<Agent>,
 }
 
@@ -58,7 +65,7 @@ struct Agent {
     meta_server: Option<BoundAddress>,
     bus: Bus,
     /// The node's own store; `None` while the agent uses another one.
-    store: Option<Weak<SqliteStore>>,
+    store: Option<Weak<dyn Store>>,
     shutdown: CancellationToken,
     _ends_with_the_node: DropGuard,
 }
@@ -88,15 +95,22 @@ impl HollowNode {
         let (mut config, _) = config::load(&file)?;
         config.edge_hub.token = (!token.is_empty()).then(|| Secret::new(token.to_owned()));
         config.node.capacity = options.capacity;
+        if !options.is_reachable {
+            config.edged.static_pod_path = None;
+        }
         config.database_keys = options.key_file.clone().map(DatabaseKeys::File);
-        let root = Some(directory.join("runtime"));
+        let root = (!options.in_memory).then(|| directory.join("runtime"));
         let runtime = SimRuntime::new(runtime::Options {
             root,
             pod_cidr: runtime::PodCidr::of_node(name),
             ..runtime::Options::default()
         })?;
         let signals = options.signals.clone();
+        let link = options.in_process.as_ref();
         Ok(Self {
+            link: link.map(|cloud| in_process::link(cloud, !options.in_memory)),
+            memory: options.in_memory.then(MemoryStore::new),
+            is_reachable: options.is_reachable,
             name: name.to_owned(),
             runtime,
             directory,
@@ -112,6 +126,22 @@ impl HollowNode {
         change(&mut self.config);
     }
 
+    /// Returns the certificate of the node, DER; `None` if it has none.
+    pub(super) fn certificate(&self) -> Option<Vec<u8>> {
+        match self.link.as_ref().and_then(InProcessLink::certificate) {
+            None => identity::certificate(&self.directory),
+            in_memory => in_memory,
+        }
+    }
+
+    /// Removes the identity of the node.
+    pub(super) async fn remove_identity(&self) -> Result<(), Error> {
+        if let Some(link) = &self.link {
+            link.forget_identity();
+        }
+        identity::remove(&self.directory).await
+    }
+
     /// Returns the agent's configuration.
     pub(super) fn config(&self) -> &Config {
         &self.config
@@ -125,12 +155,28 @@ impl HollowNode {
     /// Starts the agent on the node's own store; a running agent is stopped first.
     pub async fn start(&mut self) -> Result<(), Error> {
         self.stop().await;
-        let file = self.directory.join("agent.db");
-        let store = SqliteStore::open_or_begin_anew(&file, self.store_options()?)
-            .await?
-            .store;
+        let store: Arc<dyn Store> = match &self.memory {
+            Some(memory) => self.faulty(Arc::<MemoryStore>::clone(memory)),
+            None => self.open("agent.db").await?,
+        };
         let own = Arc::downgrade(&store);
         self.run(store, Some(own)).await
+    }
+
+    /// Opens a database of this node.
+    async fn open(&self, file: &str) -> Result<Arc<dyn Store>, Error> {
+        let (file, options) = (self.directory.join(file), self.store_options()?);
+        Ok(SqliteStore::open_or_begin_anew(&file, options).await?.store)
+    }
+
+    /// Returns the store with the faults of this node's disk.
+    fn faulty(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        let (faults, node) = (self.faults.clone(), self.name.clone());
+        Arc::new(SlowStore {
+            store,
+            faults,
+            node,
+        })
     }
 
     /// Returns how the node's store is opened.
@@ -151,28 +197,19 @@ impl HollowNode {
     async fn run(
         &mut self,
         store: Arc<dyn Store>,
-        own: Option<Weak<SqliteStore>>,
+        own: Option<Weak<dyn Store>>,
     ) -> Result<(), Error> {
         let shutdown = CancellationToken::new();
-        let store = match self.faults.clone() {
-            None => store,
-            Some(faults) => Arc::new(SlowStore {
-                store,
-                faults,
-                node: self.name.clone(),
-            }),
+        let store = match (&self.faults, &self.memory) {
+            (Some(_), None) => self.faulty(store),
+            _ => store,
         };
-        let copies: Option<Arc<dyn Store>> = match self.config.meta_manager.meta_server {
-            Some(_) => {
-                let file = self.directory.join("metaserver.db");
-                Some(
-                    SqliteStore::open_or_begin_anew(&file, self.store_options()?)
-                        .await?
-                        .store,
-                )
-            }
-            None => None,
-        };
+        let copies: Option<Arc<dyn Store>> =
+            match (&self.config.meta_manager.meta_server, &self.memory) {
+                (None, _) => None,
+                (Some(_), Some(_)) => Some(MemoryStore::new()),
+                (Some(_), None) => Some(self.open("metaserver.db").await?),
+            };
         let parts = AgentParts {
             runtime: self.runtime.channel(),
             store,
@@ -182,6 +219,8 @@ impl HollowNode {
             secrets_in_memory: false,
             recorder: Default::default(),
             configuration: None,
+            in_process: self.link.clone(),
+            serves_mappers: self.is_reachable,
         };
         // each line of the agent's log names its node
         let span = error_span!("agent", node = %self.name);
@@ -291,7 +330,7 @@ async fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// Waits until nobody uses the store any more: a new agent must be its only user.
-async fn wait_released(store: Option<Weak<SqliteStore>>) {
+async fn wait_released(store: Option<Weak<dyn Store>>) {
     let Some(store) = store else { return };
     let unused = async {
         // not in a loop without pause: those of a hundred nodes would take the processor that the users of the stores need to end

@@ -7,10 +7,7 @@ use std::{
 };
 
 use componentbase::Link;
-use futures::{
-    TryStreamExt,
-    future::{select_all, try_join},
-};
+use futures::{StreamExt, TryStreamExt, future::try_join, stream::FuturesUnordered};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client, ResourceExt,
@@ -89,12 +86,13 @@ impl Fleet {
                 .await
                 .map(drop)
         };
-        let ended = select_all(self.nodes.iter_mut().map(|node| Box::pin(wait_ended(node))));
+        let mut ended: FuturesUnordered<_> = self.nodes.iter_mut().map(wait_ended).collect();
         let is_ready = tokio::select! {
             // cancel-safe: what is seen of a Node stays in `seen`.
             is_ready = timeout(limit, all_ready) => is_ready,
-            ((node, ended), _, _) = ended => return Err(NotReady::Stopped { node, source: ended.err() }),
+            Some((node, ended)) = ended.next() => return Err(NotReady::Stopped { node, source: ended.err() }),
         };
+        drop(ended);
         match is_ready {
             Ok(is_ready) => is_ready,
             Err(_) => Err(self.timed_out(seen, limit)),
@@ -151,15 +149,21 @@ async fn watch_nodes(
 ) -> Result<(), NotReady> {
     let nodes = watcher(Api::<Node>::all(client), watcher::Config::default()).default_backoff();
     let mut nodes = std::pin::pin!(nodes.applied_objects());
-    while seen.values().any(Result::is_err) {
+    let is_not_ready = |readiness: &&mut Readiness| readiness.is_err();
+    let mut missing = seen.values_mut().filter(is_not_ready).count();
+    while missing > 0 {
         let Some(node) = nodes.try_next().await.map_err(Box::new)? else {
             break;
         };
         if let Some(readiness) = seen.get_mut(&node.name_any()) {
-            *readiness = readiness_of(&node);
+            let is_ready = std::mem::replace(readiness, readiness_of(&node)).is_ok();
+            match (is_ready, readiness.is_ok()) {
+                (false, true) => missing -= 1,
+                (true, false) => missing += 1,
+                _ => {}
+            }
         }
-        let ready = seen.values().filter(|readiness| readiness.is_ok()).count();
-        count.store(ready, Ordering::Relaxed);
+        count.store(seen.len() - missing, Ordering::Relaxed);
     }
     Ok(())
 }

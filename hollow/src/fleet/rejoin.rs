@@ -58,7 +58,7 @@ impl HollowNode {
             };
             info!(node = self.name, "certificate revoked; joining again");
             self.stop().await;
-            identity::remove(&directory).await?;
+            self.remove_identity().await?;
             self.start_with(token).await?;
         }
     }
@@ -101,9 +101,11 @@ async fn token_when_freed(
 
 async fn rejoin_if_revoked(node: &mut HollowNode, cloud: &Cloud) -> Result<(), Error> {
     let is_connected = is_connected(node.link().as_ref());
-    if is_connected || !identity::forget_if_useless(cloud, &node.name, node.directory()).await? {
+    if is_connected || !identity::is_refused(cloud, &node.name, node.certificate()).await {
         return Ok(());
     }
+    node.stop().await;
+    node.remove_identity().await?;
     let token = match cloud.token_now() {
         Ok(token) => token,
         Err(error) => {

@@ -14,15 +14,18 @@ use tokio::time::sleep;
 #[derive(Debug)]
 pub(super) struct SlowStore {
     pub(super) store: Arc<dyn Store>,
-    pub(super) faults: Faults,
+    pub(super) faults: Option<Faults>,
     pub(super) node: String,
 }
 
 #[async_trait]
 impl Store for SlowStore {
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
-        let delay = self.faults.disk_delay(&self.node);
-        if !delay.is_zero() {
+        let delay = self
+            .faults
+            .as_ref()
+            .map(|faults| faults.disk_delay(&self.node));
+        if let Some(delay) = delay.filter(|delay| !delay.is_zero()) {
             sleep(delay).await;
         }
         self.store.commit(writes).await

@@ -39,7 +39,7 @@ impl Calls {
     }
 
     /// Counts a call, whose path is `/runtime.v1.<Service>/<Call>`, and returns the failure that was ordered for it.
-    fn count_call(&self, path: &str) -> Option<Status> {
+    pub(super) fn count_call(&self, path: &str) -> Option<Status> {
         let rpc = path.rsplit('/').next().unwrap_or_default();
         let mut ledger = self.0.lock();
         if let Some(count) = ledger.counts.get_mut(rpc) {

@@ -6,44 +6,23 @@ use std::{
     time::Duration,
 };
 
-use edged::pod_socket;
-use futures::stream;
-use hyper_util::rt::TokioIo;
+use edged::{RuntimeChannel, pod_socket};
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Channel, Endpoint, server::Router};
-use tower::{
-    layer::util::{Identity, Stack},
-    service_fn,
-};
+use tonic::transport::server::Router;
+use tower::layer::util::{Identity, Stack};
 use unixsocket::{connections, listen};
 
 use super::{Error, SimRuntime, calls::Calls, network, server};
-
-/// How many bytes one side may write before the other reads: a few messages.
-const PIPE_BYTES: usize = 64 * 1024;
 
 /// How long running calls may take after the shutdown; a `StopContainer` might otherwise wait for its grace to end.
 const DRAIN: Duration = Duration::from_secs(1);
 
 impl SimRuntime {
-    /// Returns a channel to this runtime that touches neither files nor the network. It connects with its first call.
-    pub fn channel(&self) -> Channel {
-        let runtime = self.clone();
-        let connect = service_fn(move |_| {
-            let server = server::router(&runtime, CancellationToken::new());
-            async move {
-                let (client_end, server_end) = tokio::io::duplex(PIPE_BYTES);
-                // The server ends with the connection, which ends with the channel's last clone.
-                tokio::spawn(
-                    server.serve_with_incoming(stream::iter([Ok::<_, io::Error>(server_end)])),
-                );
-                Ok::<_, io::Error>(TokioIo::new(client_end))
-            }
-        });
-        // The address is never looked up; it names the runtime in error messages.
-        Endpoint::from_static("http://simulated-runtime.invalid")
-            .connect_with_connector_lazy(connect)
+    /// Returns a channel to this runtime without a connection: a call runs in the task of its caller.
+    pub fn channel(&self) -> RuntimeChannel {
+        let services = server::Services::new(self);
+        RuntimeChannel::in_process(move |request| services.answer(request))
     }
 
     /// Listens on a unix socket for CRI and on one beside it for connections to pods, both for this user alone, before it returns; serves

@@ -78,9 +78,10 @@ impl Stage {
         let like = fleet::Options {
             lease,
             qps: 0,
-            faults: Some(cloud.faults().clone()),
+            in_memory: true,
             ..fleet::Options::new(0, directory)
-        };
+        }
+        .beside(&cloud);
         let base = file.parent().map(Path::to_owned).unwrap_or_default();
         let mut stage = Self {
             cloud,
@@ -108,8 +109,15 @@ impl Stage {
         like: &fleet::Options,
     ) -> Result<HollowNode, fleet::Error> {
         let addresses = self.cloud.addresses();
-        let mut node = HollowNode::prepare(&spec.name, addresses, self.cloud.token(), like).await?;
-        if let (Transport::Quic, Some(at)) = (spec.transport, addresses.quic) {
+        let mut like = like.clone();
+        let quic = addresses.quic.filter(|_| spec.transport == Transport::Quic);
+        if quic.is_some() {
+            like.in_process = None;
+            like.in_memory = false;
+        }
+        let mut node =
+            HollowNode::prepare(&spec.name, addresses, self.cloud.token(), &like).await?;
+        if let Some(at) = quic {
             node.configure(|config| {
                 config.edge_hub.transport = Carrier::Quic;
                 config.edge_hub.servers = vec![HostPort {

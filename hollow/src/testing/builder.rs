@@ -122,6 +122,7 @@ impl Builder {
         let mut fleet = fleet::Options::new(nodes, directory.path());
         // Tests are not about the rate limit.
         fleet.qps = 0;
+        fleet.in_memory = true;
         if let Some(grace) = node_grace {
             options.lease_grace = grace;
             // The lease has whole seconds and is renewed four times as often.
@@ -134,7 +135,7 @@ impl Builder {
             change(&mut fleet);
         }
         let cloud = Cloud::start(options).await?;
-        fleet.faults = Some(cloud.faults().clone());
+        let fleet = fleet.beside(&cloud);
         let fleet = Fleet::start(cloud.addresses(), cloud.token(), &fleet).await?;
         let started = TestCloud {
             fleet,

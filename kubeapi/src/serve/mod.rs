@@ -34,7 +34,7 @@ mod tracked;
 pub use self::{
     handler::{Handler, HandlerService},
     limits::{ClientLimits, ServerLimits},
-    peer::{PeerAddress, PeerCertificate},
+    peer::{PeerAddress, PeerCertificate, certificate_identity},
 };
 
 /// The pause after a failed accept: without it, a process out of file descriptors would do nothing else.

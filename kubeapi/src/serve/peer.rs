@@ -18,14 +18,17 @@ pub struct PeerAddress(pub IpAddr);
 /// The subject's common name is the user, its organisations are the groups (Kubernetes: X.509 client certificates).
 pub(super) fn identity(connection: &ServerConnection) -> Option<(Identity, PeerCertificate)> {
     let shown = connection.peer_certificates()?.first()?;
-    let (_, certificate) = X509Certificate::from_der(shown).ok()?;
+    let identity = certificate_identity(shown)?;
+    Some((identity, PeerCertificate(shown.as_ref().into())))
+}
+
+/// Returns the identity that a verified certificate (DER) stands for; `None` if it names nobody.
+pub fn certificate_identity(certificate: &[u8]) -> Option<Identity> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let subject = certificate.subject();
     let user = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
     let groups = subject
         .iter_organization()
         .filter_map(|group| group.as_str().ok());
-    Some((
-        Identity::new(user, groups),
-        PeerCertificate(shown.as_ref().into()),
-    ))
+    Some(Identity::new(user, groups))
 }

@@ -25,7 +25,6 @@ use futures::{
     future::{BoxFuture, select_all},
 };
 use limits::Repeated;
-use rustls::ClientConfig;
 use tokio::{
     sync::Mutex,
     time::{sleep, sleep_until, timeout},
@@ -37,10 +36,12 @@ use wire::{instance::Instance, text::with_causes};
 pub use self::proxy::{Proxy, ProxyError};
 use super::{
     Config,
+    enroll::{EnrollError, Identity},
     liveness::SilenceLimit,
     metered::{Meter, Metered},
     network::NetworkChanges,
     redial::{Cause, Redial},
+    stream::Stream,
     traffic::Traffic,
     transport::Transport,
     unreached::unreached_cure,
@@ -136,6 +137,11 @@ impl DialError {
         }
     }
 
+    /// Converts the error of unusable credentials.
+    fn tls(server: &Target, error: EnrollError) -> Self {
+        Self::Tls(server.to_string(), std::io::Error::other(error))
+    }
+
     fn cause(&self) -> Cause {
         let was_said = match self {
             Self::NameInUse(..) => return Cause::NameConflict,
@@ -210,7 +216,7 @@ impl Dialler {
     pub(super) async fn dial(
         &mut self,
         config: &Config,
-        tls: &Arc<ClientConfig>,
+        identity: &Identity,
         redial: &mut Redial,
         network: &mut NetworkChanges,
     ) -> CloudConnection {
@@ -218,7 +224,7 @@ impl Dialler {
         let (number, begun, dialled) = {
             let (this, hints) = (&*self, network.clone());
             let begin = |number, accepted| {
-                this.attempt(config, number, tls.clone(), accepted, hints.subscribe())
+                this.attempt(config, number, identity, accepted, hints.subscribe())
                     .boxed()
             };
             dial_until_connected(
@@ -240,13 +246,13 @@ impl Dialler {
         &self,
         config: &Config,
         number: usize,
-        tls: Arc<ClientConfig>,
+        identity: &Identity,
         accepted: Accepted,
         network: NetworkChanges,
     ) -> AttemptResult {
         let begun = Instant::now();
         let server = &config.servers[number % config.servers.len().max(1)];
-        let connecting = self.connect(config, server, tls, &accepted, network);
+        let connecting = self.connect(config, server, identity, &accepted, network);
         let connected = timeout(config.handshake_timeout, connecting).await;
         let connected = connected.unwrap_or_else(|_| {
             Err(DialError::Timeout(
@@ -268,20 +274,33 @@ impl Dialler {
         &self,
         config: &Config,
         server: &Target,
-        tls: Arc<ClientConfig>,
+        identity: &Identity,
         accepted: &AtomicBool,
         network: NetworkChanges,
     ) -> Result<Transport, DialError> {
-        match config.transport {
-            Carrier::WebSocket => {
-                let meter = Meter::new(self.traffic.clone(), Instant::now());
-                let tcp = websocket::connect_tcp(config, server).await?;
-                accepted.store(true, Ordering::Relaxed);
-                let stream = Metered::new(tcp, meter.clone());
-                let upgraded = websocket::connect(
+        let tls = || {
+            identity
+                .tls()
+                .map_err(|error| DialError::tls(server, error))
+        };
+        match (&config.in_process, config.transport) {
+            (in_process, carrier) if in_process.is_some() || carrier == Carrier::WebSocket => {
+                let meter = Meter::new(self.traffic.clone(), now());
+                let stream: Box<dyn Stream> = match in_process {
+                    Some(link) => {
+                        let stream = websocket::connect_in_process(link, server).await?;
+                        Box::new(Metered::new(stream, meter.clone()))
+                    }
+                    None => {
+                        let tcp = websocket::connect_tcp(config, server).await?;
+                        accepted.store(true, Ordering::Relaxed);
+                        let stream = Metered::new(tcp, meter.clone());
+                        Box::new(websocket::connect_tls(server, tls()?, stream).await?)
+                    }
+                };
+                let upgraded = websocket::upgrade(
                     config,
                     server,
-                    tls,
                     stream,
                     &self.instance,
                     (&self.upgrade_lock, network),
@@ -295,11 +314,11 @@ impl Dialler {
                 } = upgraded;
                 Ok(Transport::websocket(socket, cut, meter, compressed))
             }
-            Carrier::Quic => {
+            _ => {
                 let stream = quic::connect(
                     config,
                     server,
-                    tls,
+                    tls()?,
                     self.traffic.clone(),
                     &self.upgrade_lock,
                 )

@@ -47,7 +47,7 @@ const SLOW: Duration = Duration::from_secs(3);
 /// Returns an established connection.
 async fn dial() -> CloudConnection {
     let meter = Meter::new(Traffic::default(), now());
-    let stream: Box<dyn websocket::Stream> = Box::new(tokio::io::duplex(1).0);
+    let stream: Box<dyn Stream> = Box::new(tokio::io::duplex(1).0);
     let socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
     let server = Target {
         host: "192.0.2.1".into(),

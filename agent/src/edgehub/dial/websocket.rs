@@ -4,12 +4,8 @@ use std::{io::ErrorKind, sync::Arc};
 
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    sync::Mutex,
-};
-use tokio_rustls::TlsConnector;
+use tokio::{net::TcpStream, sync::Mutex};
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
@@ -31,8 +27,10 @@ use crate::{
     edgehub::{
         Config,
         frame_filter::{CutMessages, Filtered, FrameFilter, MessageLimits},
+        in_process::{CloudServer, InProcessLink},
         metered::Metered,
         network::NetworkChanges,
+        stream::Stream,
     },
     tls::CertificateFault,
 };
@@ -41,14 +39,6 @@ use crate::{
 const WRITE_BUFFER_BYTES: usize = 1024 * 1024;
 /// The bytes of one read. The library holds them as long as the connection lasts, and fills them with zeros before each read.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
-
-/// A byte stream in both directions.
-pub(in crate::edgehub) trait Stream:
-    AsyncRead + AsyncWrite + Send + Unpin
-{
-}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 pub(in crate::edgehub) type Socket = WebSocketStream<Box<dyn Stream>>;
 
@@ -67,24 +57,45 @@ pub(super) struct Upgraded {
     pub(super) compressed: bool,
 }
 
-/// Performs the TLS handshake and the upgrade. Only one attempt at a time
-/// performs the upgrade, because the cloud takes the newest connection of a node as the current one.
-pub(super) async fn connect(
-    config: &Config,
+/// Connects to a cloud in this process.
+pub(super) async fn connect_in_process(
+    link: &InProcessLink,
+    target: &Target,
+) -> Result<Box<dyn Stream>, DialError> {
+    let connected = link.connect(CloudServer::Hub, &server_name(target)?).await;
+    connected.map_err(|error| match error.kind() {
+        ErrorKind::ConnectionRefused => DialError::Connect(target.to_string(), error),
+        _ => DialError::of_handshake(target.to_string(), error),
+    })
+}
+
+/// Performs the TLS handshake.
+pub(super) async fn connect_tls(
     target: &Target,
     tls: Arc<ClientConfig>,
     stream: Metered<TcpStream>,
+) -> Result<TlsStream<Metered<TcpStream>>, DialError> {
+    TlsConnector::from(tls)
+        .connect(server_name(target)?, stream)
+        .await
+        .map_err(|error| DialError::of_handshake(target.to_string(), error))
+}
+
+fn server_name(target: &Target) -> Result<ServerName<'static>, DialError> {
+    let name = ServerName::try_from(target.host.clone());
+    name.map_err(|_| DialError::Address(target.to_string()))
+}
+
+/// Performs the upgrade. Only one attempt at a time does, because the cloud takes the newest connection of a node as the current one.
+pub(super) async fn upgrade(
+    config: &Config,
+    target: &Target,
+    stream: Box<dyn Stream>,
     instance: &Instance,
     (upgrade_lock, network): (&Mutex<()>, NetworkChanges),
 ) -> Result<Upgraded, DialError> {
     let address = target.to_string();
-    let name = ServerName::try_from(target.host.clone())
-        .map_err(|_| DialError::Address(address.clone()))?;
-    let stream = TlsConnector::from(tls)
-        .connect(name, stream)
-        .await
-        .map_err(|error| DialError::of_handshake(address.clone(), error))?;
-    let request = upgrade(config, &address, instance)?;
+    let request = upgrade_request(config, &address, instance)?;
     let cut = CutMessages::default();
     let filter = FrameFilter::after_response(MessageLimits::of(config.max_message), cut.clone());
     let stream: Box<dyn Stream> = Box::new(Filtered::new(stream, filter));
@@ -132,7 +143,7 @@ pub(in crate::edgehub) fn limits(max_message: usize) -> WebSocketConfig {
         .max_write_buffer_size(max_message + WRITE_BUFFER_BYTES)
 }
 
-fn upgrade(
+fn upgrade_request(
     config: &Config,
     address: &str,
     instance: &Instance,
@@ -158,10 +169,11 @@ fn upgrade(
         session::PROJECT_HEADER,
         HeaderValue::from_str(&config.project_id).map_err(bad)?,
     );
-    headers.insert(
-        compression::HEADER,
-        HeaderValue::from_static(compression::FORM),
-    );
+    // within a process there is no traffic to save
+    if config.in_process.is_none() {
+        let form = HeaderValue::from_static(compression::FORM);
+        headers.insert(compression::HEADER, form);
+    }
     headers.insert(
         instance::HEADER,
         HeaderValue::from_str(&instance.to_string()).map_err(bad)?,

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{ErrorKind, Read},
     path::Path,
+    sync::Arc,
 };
 
 use rustls::{ClientConfig, RootCertStore};
@@ -18,7 +19,7 @@ use crate::{file::replace, tls::files::pem_fault};
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// CA, certificate and key in memory.
-pub(super) struct Credentials {
+pub(in crate::edgehub) struct Credentials {
     ca: CertificateDer<'static>,
     cert: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
@@ -40,12 +41,12 @@ impl Credentials {
     }
 
     /// Returns the cloud's CA, DER.
-    pub(super) fn ca(&self) -> &[u8] {
+    pub(in crate::edgehub) fn ca(&self) -> &[u8] {
         &self.ca
     }
 
     /// Returns this node's certificate, DER.
-    pub(super) fn cert(&self) -> &[u8] {
+    pub(in crate::edgehub) fn cert(&self) -> &[u8] {
         &self.cert
     }
 
@@ -62,7 +63,24 @@ impl Credentials {
 }
 
 /// Reads the stored identity; `None` if there is none yet, or if it is another node's.
-pub(super) fn load(config: &Config) -> Result<Option<Credentials>, EnrollError> {
+pub(super) fn load(config: &Config) -> Result<Option<Arc<Credentials>>, EnrollError> {
+    let Some(link) = &config.in_process else {
+        return Ok(read_all(config)?.map(Arc::new));
+    };
+    if let Some(identity) = link.identity() {
+        return Ok(Some(identity));
+    }
+    let stored = match link.has_files() {
+        true => read_all(config)?.map(Arc::new),
+        false => None,
+    };
+    if let Some(identity) = &stored {
+        link.set_identity(Arc::clone(identity));
+    }
+    Ok(stored)
+}
+
+fn read_all(config: &Config) -> Result<Option<Credentials>, EnrollError> {
     let (Some(ca), Some(cert), Some(key)) = (
         read(&config.ca_file)?,
         read(&config.cert_file)?,
@@ -94,7 +112,13 @@ pub(super) fn load(config: &Config) -> Result<Option<Credentials>, EnrollError> 
 }
 
 /// Writes the identity, the certificate last: an interruption leaves no incomplete identity that seems complete.
-pub(super) fn save(config: &Config, credentials: &Credentials) -> Result<(), EnrollError> {
+pub(super) fn save(config: &Config, credentials: &Arc<Credentials>) -> Result<(), EnrollError> {
+    if let Some(link) = &config.in_process {
+        link.set_identity(Arc::clone(credentials));
+        if !link.has_files() {
+            return Ok(());
+        }
+    }
     write(
         &config.ca_file,
         pem_certificate(&credentials.ca).as_bytes(),

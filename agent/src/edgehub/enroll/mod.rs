@@ -5,11 +5,12 @@
 mod bootstrap;
 mod files;
 mod renewal;
+mod verifier;
 
 use std::{
     io,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, SystemTime},
 };
 
@@ -21,9 +22,9 @@ use wire::{
     text::with_causes,
 };
 
+use self::bootstrap::Credential;
 pub(crate) use self::bootstrap::ServerAnswer;
-use self::{bootstrap::Credential, files::Credentials};
-pub(super) use self::{bootstrap::verifier, renewal::Renewal};
+pub(super) use self::{files::Credentials, renewal::Renewal, verifier::verifier};
 use super::{Config, Proxy, unreached::unreached_cure};
 use crate::{config::HostPort, tls::CertificateFault};
 
@@ -229,26 +230,34 @@ impl EnrollError {
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     credentials: Arc<Credentials>,
-    tls: Arc<ClientConfig>,
+    /// Created when it is needed: a node of the cloud's process has no TLS.
+    tls: Arc<OnceLock<Arc<ClientConfig>>>,
     /// The validity period.
     validity: (SystemTime, SystemTime),
 }
 
 impl Identity {
     fn new(credentials: Credentials) -> Result<Self, EnrollError> {
+        Self::of(Arc::new(credentials))
+    }
+
+    fn of(credentials: Arc<Credentials>) -> Result<Self, EnrollError> {
         let validity = validity_of(credentials.cert())
             .map_err(|error| EnrollError::Crypto(error.to_string()))?;
-        let tls = Arc::new(credentials.client_config()?);
         Ok(Self {
-            credentials: Arc::new(credentials),
-            tls,
+            credentials,
+            tls: Arc::default(),
             validity,
         })
     }
 
     /// Returns the TLS configuration for the cloud.
-    pub(super) fn tls(&self) -> Arc<ClientConfig> {
-        self.tls.clone()
+    pub(super) fn tls(&self) -> Result<Arc<ClientConfig>, EnrollError> {
+        if let Some(tls) = self.tls.get() {
+            return Ok(Arc::clone(tls));
+        }
+        let tls = Arc::new(self.credentials.client_config()?);
+        Ok(Arc::clone(self.tls.get_or_init(|| tls)))
     }
 
     fn has_expired(&self) -> bool {
@@ -307,10 +316,9 @@ pub(crate) async fn must_rejoin(config: &Config) -> Result<bool, EnrollError> {
     if own.ca() != ca {
         return Ok(true);
     }
-    let tls = own.client_config()?;
     let mut last = EnrollError::Url(String::new());
     for server in &config.http_servers {
-        match bootstrap::query_node(config, server, &Credential::Certificate(&tls)).await {
+        match bootstrap::query_node(config, server, &Credential::Certificate(&own)).await {
             Ok(_) => return Ok(false),
             Err(EnrollError::Refused { status: 401, .. }) => return Ok(true),
             Err(error) if error.is_retryable() => last = error,
@@ -329,6 +337,7 @@ pub async fn fetch_ca(server: &HostPort, token: &Token) -> Result<Vec<u8>, Enrol
         node: "",
         proxy: &Proxy::default(),
         recorder: &Recorder::default(),
+        in_process: None,
     };
     bootstrap::fetch_ca(client, server, token).await
 }
@@ -391,7 +400,7 @@ pub(super) async fn identity(
     let Some(credentials) = files::load(config)? else {
         return save_new(config, request_with_token(config, first).await?);
     };
-    let identity = Identity::new(credentials)?;
+    let identity = Identity::of(credentials)?;
     if !identity.has_expired() {
         return Ok(identity);
     }
@@ -499,7 +508,7 @@ async fn request_from(
             Ok((ca, cert))
         }
         AuthMethod::Renewal(old) => {
-            let proof = Credential::Certificate(&old.tls);
+            let proof = Credential::Certificate(&old.credentials);
             let cert = bootstrap::fetch_certificate(config, server, &proof, csr.der()).await?;
             Ok((old.credentials.ca().to_vec(), cert))
         }

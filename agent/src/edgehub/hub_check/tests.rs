@@ -21,6 +21,7 @@ fn config(server: HostPort) -> Config {
         proxy: Proxy::default(),
         token: None,
         project_id: "p".into(),
+        in_process: None,
         ca_file: "".into(),
         cert_file: "".into(),
         key_file: "".into(),

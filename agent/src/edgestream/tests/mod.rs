@@ -48,6 +48,7 @@ fn config() -> Config {
             port: 10004,
         },
         proxy: Proxy::default(),
+        in_process: None,
         tls,
         handshake_timeout: WAIT_TIMEOUT,
         read_deadline: WAIT_TIMEOUT,

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use edged::RuntimeChannel;
 use jiff::Timestamp;
 use nix::{
     errno::Errno,
@@ -17,7 +18,7 @@ use nix::{
 };
 use serde::Deserialize;
 use tokio::time::timeout;
-use tonic::{Code, Request, Status, metadata::MetadataValue, transport::Channel};
+use tonic::{Code, Request, Status, metadata::MetadataValue};
 use wire::{
     containerd::{
         CRI, NAMESPACE,
@@ -59,13 +60,13 @@ struct Details {
 /// Reads images. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct ImageFiles {
-    images: ImageServiceClient<Channel>,
-    snapshots: SnapshotsClient<Channel>,
+    images: ImageServiceClient<RuntimeChannel>,
+    snapshots: SnapshotsClient<RuntimeChannel>,
 }
 
 impl ImageFiles {
     /// Creates it for a container runtime; `images` is the image service if that is another one.
-    pub(crate) fn new(runtime: Channel, images: Option<Channel>) -> Self {
+    pub(crate) fn new(runtime: RuntimeChannel, images: Option<RuntimeChannel>) -> Self {
         let images = images.unwrap_or_else(|| runtime.clone());
         Self {
             images: ImageServiceClient::new(images),

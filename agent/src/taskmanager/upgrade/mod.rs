@@ -383,9 +383,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let config = directory.path().join("edgecore.yaml");
         let configuration = Configuration::new(config, CancellationToken::new());
-        let files = ImageFiles::new(nowhere.clone(), None);
+        let files = ImageFiles::new(nowhere.clone().into(), None);
         let upgrade = Upgrade::new(&configuration, directory.path().join("agent.db"), files);
-        let images = ImagePuller::new(nowhere, None);
+        let images = ImagePuller::new(nowhere.into(), None);
         for (version, image, why) in [
             (
                 "v1.23.0;id",

@@ -8,12 +8,18 @@ mod streaming;
 
 use std::{sync::Arc, time::Duration};
 
+use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 use tonic::{
     Code, Response, Status,
+    body::Body,
+    server::NamedService,
     transport::{Server, server::Router},
 };
-use tower::layer::util::{Identity, Stack};
+use tower::{
+    Service as _,
+    layer::util::{Identity, Stack},
+};
 use wire::cri::{
     image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer,
 };
@@ -42,12 +48,63 @@ pub(super) fn router(
         core: Arc::clone(&runtime.core),
         end_of_streams,
     };
+    let (runtime_service, image_service) = servers(service);
     Server::builder()
         .layer(runtime.core.calls.clone())
-        .add_service(
-            RuntimeServiceServer::new(service.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES),
-        )
-        .add_service(ImageServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(runtime_service)
+        .add_service(image_service)
+}
+
+fn servers(service: Service) -> (RuntimeServiceServer<Service>, ImageServiceServer<Service>) {
+    (
+        RuntimeServiceServer::new(service.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES),
+        ImageServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES),
+    )
+}
+
+/// Both services for callers in this process.
+pub(super) struct Services {
+    runtime: RuntimeServiceServer<Service>,
+    images: ImageServiceServer<Service>,
+    calls: Calls,
+}
+
+impl Services {
+    pub(super) fn new(runtime: &SimRuntime) -> Self {
+        let (core, calls) = (Arc::clone(&runtime.core), runtime.core.calls.clone());
+        let end_of_streams = CancellationToken::new();
+        let (runtime, images) = servers(Service {
+            core,
+            end_of_streams,
+        });
+        Self {
+            runtime,
+            images,
+            calls,
+        }
+    }
+
+    /// Answers a call. Errors of gRPC are part of the response.
+    pub(super) fn answer(
+        &self,
+        request: http::Request<Body>,
+    ) -> BoxFuture<'static, http::Response<Body>> {
+        let path = request.uri().path();
+        if let Some(status) = self.calls.count_call(path) {
+            return Box::pin(std::future::ready(status.into_http()));
+        }
+        let answer = match path.split('/').nth(1) {
+            Some(name) if name == <RuntimeServiceServer<Service> as NamedService>::NAME => {
+                self.runtime.clone().call(request)
+            }
+            Some(name) if name == <ImageServiceServer<Service> as NamedService>::NAME => {
+                self.images.clone().call(request)
+            }
+            // as of a server without this service, such as containerd's own
+            _ => return Box::pin(std::future::ready(Status::unimplemented("").into_http())),
+        };
+        Box::pin(answer.map(|Ok(response)| response))
+    }
 }
 
 /// Sleeps, unless the time is zero: a timer of zero would still wait for the next millisecond.

@@ -2,15 +2,13 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
+use edged::RuntimeChannel;
 use futures::StreamExt;
 use hyper_util::rt::TokioIo;
 use testkit::{until, within};
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
-use tonic::{
-    Code, Status,
-    transport::{Channel, Endpoint},
-};
+use tonic::{Code, Status, transport::Endpoint};
 use tower::service_fn;
 use wire::cri::{
     self, ContainerEventType as Event, ContainerState, image_service_client::ImageServiceClient,
@@ -23,12 +21,12 @@ mod own_command;
 
 /// A client of both services, with short calls for the tests.
 pub(super) struct Agent {
-    pub(super) runtime: RuntimeServiceClient<Channel>,
-    images: ImageServiceClient<Channel>,
+    pub(super) runtime: RuntimeServiceClient<RuntimeChannel>,
+    images: ImageServiceClient<RuntimeChannel>,
 }
 
 impl Agent {
-    fn new(channel: Channel) -> Self {
+    fn new(channel: RuntimeChannel) -> Self {
         Self {
             runtime: RuntimeServiceClient::new(channel.clone()),
             images: ImageServiceClient::new(channel),
@@ -187,13 +185,15 @@ pub(super) fn in_process(options: Options) -> (SimRuntime, Agent) {
     (runtime, agent)
 }
 
-fn unix_channel(path: &Path) -> Channel {
+fn unix_channel(path: &Path) -> RuntimeChannel {
     let path = path.to_owned();
     let connect = service_fn(move |_| {
         let path = path.clone();
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
     });
-    Endpoint::from_static("http://unix.invalid").connect_with_connector_lazy(connect)
+    Endpoint::from_static("http://unix.invalid")
+        .connect_with_connector_lazy(connect)
+        .into()
 }
 
 /// Drops the last handles and waits until nothing of the runtime is left.

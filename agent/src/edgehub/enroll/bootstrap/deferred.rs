@@ -29,18 +29,16 @@ pub(super) struct DeferredVerifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// Returns the TLS configuration of a client without a certificate, and the verifier that keeps what the server presents.
-pub(super) fn client_config() -> (ClientConfig, Arc<DeferredVerifier>) {
-    let deferred = DeferredVerifier::new();
-    let config = ClientConfig::builder()
+/// Returns the TLS configuration of a client without a certificate, with this verifier.
+pub(super) fn client_config(deferred: &Arc<DeferredVerifier>) -> ClientConfig {
+    ClientConfig::builder()
         .dangerous()
-        .with_custom_certificate_verifier(deferred.clone())
-        .with_no_client_auth();
-    (config, deferred)
+        .with_custom_certificate_verifier(Arc::<DeferredVerifier>::clone(deferred))
+        .with_no_client_auth()
 }
 
 impl DeferredVerifier {
-    fn new() -> Arc<Self> {
+    pub(super) fn new() -> Arc<Self> {
         let algorithms = CryptoProvider::get_default().map_or_else(
             || ring::default_provider().signature_verification_algorithms,
             |provider| provider.signature_verification_algorithms,

@@ -9,18 +9,18 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::response;
+use http::{Response, response};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::Request;
 use hyper_util::rt::TokioIo;
 use record::{Recorder, Transport};
-use rustls::{
-    ClientConfig, RootCertStore,
-    client::{WebPkiServerVerifier, danger::ServerCertVerifier},
+use rustls::{ClientConfig, client::danger::ServerCertVerifier};
+use rustls_pki_types::{ServerName, UnixTime};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
 };
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use wire::{
     enroll::{
         CA_PATH, EDGE_CERT_PATH, NODE_IS_CONNECTED, NODE_NAME_HEADER, NODE_NAME_IS_FREE,
@@ -30,10 +30,11 @@ use wire::{
 };
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use super::{EnrollError, NodeStatus};
+use self::deferred::DeferredVerifier;
+use super::{Credentials, EnrollError, NodeStatus, verifier};
 use crate::{
     config::HostPort,
-    edgehub::{Config, Proxy, dial::tcp},
+    edgehub::{Config, InProcessLink, Proxy, dial::tcp},
     tls::{CertificateFault, handshake_text},
 };
 
@@ -55,6 +56,7 @@ pub(super) struct Client<'a> {
     pub(super) node: &'a str,
     pub(super) proxy: &'a Proxy,
     pub(super) recorder: &'a Recorder,
+    pub(super) in_process: Option<&'a InProcessLink>,
 }
 
 impl<'a> From<&'a Config> for Client<'a> {
@@ -63,6 +65,7 @@ impl<'a> From<&'a Config> for Client<'a> {
             node: &config.node_name,
             proxy: &config.proxy,
             recorder: &config.recorder,
+            in_process: config.in_process.as_ref(),
         }
     }
 }
@@ -86,6 +89,17 @@ impl<'a> Endpoint<'a> {
             url,
             host,
         })
+    }
+
+    /// Connects over TLS.
+    async fn connect(&self, tls: ClientConfig) -> Result<TlsStream<TcpStream>, EnrollError> {
+        let tcp = tcp::connect(self.server, self.client.proxy)
+            .await
+            .map_err(|error| self.connection_error(error))?;
+        TlsConnector::from(Arc::new(tls))
+            .connect(self.host.clone(), tcp)
+            .await
+            .map_err(|error| self.connection_error(error))
     }
 
     fn connection_error(
@@ -112,8 +126,9 @@ pub(super) async fn fetch_ca(
     token: &Token,
 ) -> Result<Vec<u8>, EnrollError> {
     let target = Endpoint::new(client, server, CA_PATH)?;
-    let (tls, deferred) = deferred::client_config();
-    let ca = exchange(&target, tls, Request::get(CA_PATH), Bytes::new()).await?;
+    let deferred = DeferredVerifier::new();
+    let handshake = Handshake::Deferred(&deferred);
+    let ca = exchange(&target, handshake, Request::get(CA_PATH), Bytes::new()).await?;
     let wrong = |why: String| EnrollError::WrongCloud {
         url: target.url.clone(),
         why,
@@ -224,8 +239,8 @@ pub(super) async fn query_node(
 ) -> Result<NodeStatus, EnrollError> {
     let path = format!("{NODE_PATH}{}", config.node_name);
     let target = Endpoint::new(config.into(), server, &path)?;
-    let (tls, request) = proof.authenticate(Request::get(&path))?;
-    match exchange(&target, tls, request, Bytes::new()).await {
+    let (handshake, request) = proof.authenticate(Request::get(&path));
+    match exchange(&target, handshake, request, Bytes::new()).await {
         Ok(said) if said == NODE_IS_CONNECTED.as_bytes() => Ok(NodeStatus::Connected),
         Ok(said) if said == NODE_NAME_IS_TAKEN.as_bytes() => Ok(NodeStatus::Taken),
         Ok(said) if said == NODE_NAME_IS_FREE.as_bytes() => Ok(NodeStatus::Free),
@@ -240,24 +255,61 @@ pub(super) enum Credential<'a> {
     /// By the join token; the server is verified with this CA.
     Token { ca: &'a [u8], token: &'a Token },
     /// By its certificate.
-    Certificate(&'a ClientConfig),
+    Certificate(&'a Credentials),
 }
 
 impl Credential<'_> {
-    /// Returns the TLS configuration, and the request with the token if there is one.
+    /// Returns the handshake, and the request with the token if there is one.
     fn authenticate(
         &self,
         request: http::request::Builder,
-    ) -> Result<(ClientConfig, http::request::Builder), EnrollError> {
+    ) -> (Handshake<'_>, http::request::Builder) {
         match self {
             Self::Token { ca, token } => {
-                let tls = ClientConfig::builder()
-                    .with_webpki_verifier(verifier(ca)?)
-                    .with_no_client_auth();
                 let bearer = format!("Bearer {}", token.jwt());
-                Ok((tls, request.header(http::header::AUTHORIZATION, bearer)))
+                let request = request.header(http::header::AUTHORIZATION, bearer);
+                (Handshake::Ca(ca), request)
             }
-            Self::Certificate(tls) => Ok(((*tls).clone(), request)),
+            Self::Certificate(own) => (Handshake::Certificate(own), request),
+        }
+    }
+}
+
+/// What this node trusts in a handshake, and what it shows.
+#[derive(Clone, Copy)]
+enum Handshake<'a> {
+    /// The server's certificate is verified later; nothing is shown.
+    Deferred(&'a Arc<DeferredVerifier>),
+    /// Trusts this CA (DER); nothing is shown.
+    Ca(&'a [u8]),
+    /// Trusts the CA of this identity, and shows its certificate.
+    Certificate(&'a Credentials),
+}
+
+impl Handshake<'_> {
+    fn tls(self) -> Result<ClientConfig, EnrollError> {
+        match self {
+            Self::Deferred(verifier) => Ok(deferred::client_config(verifier)),
+            Self::Ca(ca) => {
+                let tls = ClientConfig::builder().with_webpki_verifier(verifier(ca)?);
+                Ok(tls.with_no_client_auth())
+            }
+            Self::Certificate(own) => own.client_config(),
+        }
+    }
+
+    fn verifier(self) -> Result<Arc<dyn ServerCertVerifier>, EnrollError> {
+        Ok(match self {
+            Self::Deferred(verifier) => Arc::<DeferredVerifier>::clone(verifier),
+            Self::Ca(ca) => verifier(ca)?,
+            Self::Certificate(own) => verifier(own.ca())?,
+        })
+    }
+
+    fn certificate(&self) -> Option<&[u8]> {
+        match self {
+            Self::Deferred(_) | Self::Ca(_) => None,
+            Self::Certificate(own) => Some(own.cert()),
         }
     }
 }
@@ -271,29 +323,17 @@ pub(super) async fn fetch_certificate(
 ) -> Result<Vec<u8>, EnrollError> {
     let target = Endpoint::new(config.into(), server, EDGE_CERT_PATH)?;
     let request = Request::get(EDGE_CERT_PATH).header(NODE_NAME_HEADER, &config.node_name);
-    let (tls, request) = proof.authenticate(request)?;
-    exchange(&target, tls, request, Bytes::copy_from_slice(csr)).await
-}
-
-/// Returns a verifier that trusts the certificates of this CA (DER).
-pub(in crate::edgehub) fn verifier(ca: &[u8]) -> Result<Arc<WebPkiServerVerifier>, EnrollError> {
-    let crypto = |error: &dyn std::fmt::Display| EnrollError::Crypto(error.to_string());
-    let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from(ca.to_vec()))
-        .map_err(|error| crypto(&error))?;
-    WebPkiServerVerifier::builder(Arc::new(roots))
-        .build()
-        .map_err(|error| crypto(&error))
+    let (handshake, request) = proof.authenticate(request);
+    exchange(&target, handshake, request, Bytes::copy_from_slice(csr)).await
 }
 
 async fn exchange(
     target: &Endpoint<'_>,
-    tls: ClientConfig,
+    handshake: Handshake<'_>,
     request: http::request::Builder,
     body: Bytes,
 ) -> Result<Vec<u8>, EnrollError> {
-    match tokio::time::timeout(REQUEST_TIMEOUT, send(target, tls, request, body)).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, send(target, handshake, request, body)).await {
         Ok(answer) => answer,
         Err(_) => Err(target.connection_error(format!("no answer within {REQUEST_TIMEOUT:?}"))),
     }
@@ -301,22 +341,23 @@ async fn exchange(
 
 async fn send(
     target: &Endpoint<'_>,
-    tls: ClientConfig,
+    handshake: Handshake<'_>,
     request: http::request::Builder,
     body: Bytes,
 ) -> Result<Vec<u8>, EnrollError> {
-    let tcp = tcp::connect(target.server, target.client.proxy)
-        .await
-        .map_err(|error| target.connection_error(error))?;
-    let stream = TlsConnector::from(Arc::new(tls))
-        .connect(target.host.clone(), tcp)
-        .await
-        .map_err(|error| target.connection_error(error))?;
+    let client = target.client;
+    let stream = match client.in_process {
+        Some(link) => {
+            link.verify_server(&*handshake.verifier()?, &target.host)
+                .map_err(|error| target.connection_error(error))?;
+            None
+        }
+        None => Some(target.connect(handshake.tls()?).await?),
+    };
     let request = request
         .header(http::header::HOST, target.server.to_string())
-        .body(Full::new(body.clone()))
+        .body(body.clone())
         .map_err(|error| EnrollError::Url(error.to_string()))?;
-    let client = target.client;
     let recorder = client.recorder.connect(
         Transport::Enrolment,
         client.node,
@@ -325,9 +366,15 @@ async fn send(
     );
     let path = request.uri().path();
     recorder.request("GET", path, record::headers(request.headers()), &body);
-    let (head, bytes) = send_request(stream, request)
-        .await
-        .map_err(|error| target.connection_error(error))?;
+    let answered = match (stream, client.in_process) {
+        (Some(stream), _) => send_request(stream, request.map(Full::new)).await,
+        (None, Some(link)) => {
+            let answered = link.cloud.enrol(request, handshake.certificate()).await;
+            answered.map(Response::into_parts).map_err(BoxError::from)
+        }
+        (None, None) => Err("there is no connection".into()),
+    };
+    let (head, bytes) = answered.map_err(|error| target.connection_error(error))?;
     let status = head.status;
     recorder.response(status.as_u16(), &bytes);
     if status.is_success() {
@@ -358,14 +405,8 @@ pub(super) async fn request_time(
     ca: &[u8],
 ) -> Result<ServerAnswer, EnrollError> {
     let target = Endpoint::new(config.into(), server, CA_PATH)?;
-    let (tls, deferred) = deferred::client_config();
-    let tcp = tcp::connect(server, &config.proxy)
-        .await
-        .map_err(|error| target.connection_error(error))?;
-    let stream = TlsConnector::from(Arc::new(tls))
-        .connect(target.host.clone(), tcp)
-        .await
-        .map_err(|error| target.connection_error(error))?;
+    let deferred = DeferredVerifier::new();
+    let stream = target.connect(deferred::client_config(&deferred)).await?;
     let request = Request::get(CA_PATH)
         .header(http::header::HOST, server.to_string())
         .body(Full::new(Bytes::new()))

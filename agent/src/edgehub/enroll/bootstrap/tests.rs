@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use rustls_pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadBuf};
 use wire::enroll::Ca;
 

@@ -22,6 +22,7 @@ pub(in super::super) fn hub() -> edgehub::EdgeHub {
         proxy: edgehub::Proxy::default(),
         token: None,
         project_id: "p".into(),
+        in_process: None,
         ca_file: PathBuf::new(),
         cert_file: PathBuf::new(),
         key_file: PathBuf::new(),
