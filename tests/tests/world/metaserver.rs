@@ -6,7 +6,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::{
     Api, Client, Config, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     runtime::{
         WatchStreamExt,
         watcher::{self, watcher},
@@ -246,6 +246,54 @@ async fn this_nodes_own_is_read_as_it_is_here_with_the_cloud_or_without() {
         pods.delete("web", &DeleteParams::default()).await.map(drop),
     ] {
         assert_eq!(code(&refused.unwrap_err()), 503);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_reads_its_own_devices_with_the_cloud_or_without() {
+    let mut world = world().await;
+    let group = "devices.kubeedge.io/v1beta1";
+    let model = json!({"apiVersion": group, "kind": "DeviceModel", "metadata": {"name": "lamp", "namespace": "default"},
+        "spec": {"properties": [{"name": "power", "type": "STRING", "accessMode": "ReadWrite"}]}});
+    world.apply(&model).await;
+    for (name, node) in [("here", "edge-1"), ("elsewhere", "edge-2")] {
+        let device = json!({"apiVersion": group, "kind": "Device", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"nodeName": node, "deviceModelRef": {"name": "lamp"}, "protocol": {"protocolName": "gpio"}}});
+        world.apply(&device).await;
+    }
+    let client = client(&world).await;
+    let api = |kind: &str| {
+        let plural = format!("{}s", kind.to_lowercase());
+        let resource = ApiResource {
+            group: "devices.kubeedge.io".into(),
+            version: "v1beta1".into(),
+            api_version: group.into(),
+            kind: kind.into(),
+            plural,
+        };
+        Api::<DynamicObject>::default_namespaced_with(client.clone(), &resource)
+    };
+    let (devices, models) = (api("Device"), api("DeviceModel"));
+    let names = async |api: &Api<DynamicObject>| -> Vec<String> {
+        let listed = api.list(&ListParams::default()).await.unwrap();
+        listed.items.iter().map(ResourceExt::name_any).collect()
+    };
+    for connected in [true, false] {
+        if !connected {
+            world.stop_cloud().await;
+            world.until_connected(0, false).await;
+        }
+        eventually("the device of this node", async || {
+            match (names(&devices).await, names(&models).await) {
+                (found, models) if found == ["here"] && models == ["lamp"] => Ok(()),
+                found => Err(found),
+            }
+        })
+        .await;
+        let device = devices.get("here").await.unwrap();
+        assert_eq!(device.data["spec"]["nodeName"], "edge-1");
+        let refused = code(&devices.get("elsewhere").await.unwrap_err());
+        assert_eq!(refused, if connected { 403 } else { 503 });
     }
 }
 

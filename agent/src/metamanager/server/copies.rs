@@ -12,11 +12,11 @@ use std::{
 use objectstore::{Key, Object, Resource, Store, StoreError};
 use parking_lot::Mutex;
 use serde_json::Value;
-use wire::Change;
+use wire::{Change, ResourceType};
 
 use super::super::{
     desired::{
-        CloudVersion, Desired, DesiredEntry, EntryChange, StoreChange, equal_except_revision,
+        self, CloudVersion, Desired, DesiredEntry, EntryChange, StoreChange, equal_except_revision,
         merge_copy, without_server_fields,
     },
     record::Record,
@@ -195,6 +195,39 @@ impl Copies {
                 },
             })
             .await
+    }
+
+    /// Copies what this node has of its own devices, for a cloud that lets the node read none, and removes copies of others if `all`.
+    /// Returns `false` for other collections.
+    pub(super) async fn renew_devices(
+        &self,
+        resource: &Resource,
+        all: bool,
+    ) -> Result<bool, StoreError> {
+        let (kind, own) = match resource.as_str() {
+            "devices.devices.kubeedge.io" => ("Device", ResourceType::Device),
+            "devicemodels.devices.kubeedge.io" => ("DeviceModel", ResourceType::DeviceModel),
+            _ => return Ok(false),
+        };
+        let mut keys = Vec::new();
+        for device in self.own.list(&desired::resource(&own)).await?.0 {
+            let key = Key::new(resource.clone(), &*device.key.namespace, &*device.key.name);
+            if let Ok(mut object) = device.value() {
+                object["apiVersion"] = "devices.kubeedge.io/v1beta1".into();
+                object["kind"] = kind.into();
+                self.put(&key, &object).await?;
+                keys.push(key);
+            }
+        }
+        let known = if all {
+            self.all(resource).await?
+        } else {
+            Vec::new()
+        };
+        for copy in known.iter().filter(|copy| !keys.contains(&copy.key)) {
+            self.drop(&copy.key).await?;
+        }
+        Ok(true)
     }
 
     /// Removes the copy of a pod of this node that has ended, or of this node itself.

@@ -3,6 +3,7 @@
 use http::{Response, StatusCode, request::Parts};
 use http_body_util::BodyExt;
 use kubeapi::Body;
+use objectstore::Key;
 use serde_json::{Value, json};
 use wire::application::Verb;
 
@@ -50,10 +51,16 @@ impl ApiServer {
                 if refusal.is_not_found() && is_whole {
                     self.copies.remove(&key, "").await?;
                 }
-                Err(refusal)
+                let is_own = refusal.is_forbidden() && is_whole && self.has_device(&key).await?;
+                match is_own {
+                    true => Ok(self.local.answer(parts).await),
+                    false => Err(refusal),
+                }
             }
             Err(CallError::Unavailable(away))
-                if is_whole && self.copies.get(&key).await?.is_some() =>
+                if is_whole
+                    && (self.copies.get(&key).await?.is_some()
+                        || self.has_device(&key).await?) =>
             {
                 Ok(with_stale_warning(self.local.answer(parts).await, away))
             }
@@ -80,12 +87,29 @@ impl ApiServer {
         }
         match self.lists.renew(&collection).await {
             Ok(()) => Ok(self.local.answer(parts).await),
-            Err(CallError::Refused(refusal)) => Err(refusal),
+            Err(CallError::Refused(refusal)) => {
+                let resource = keys::resource(&request.target);
+                match refusal.is_forbidden() && self.copies.renew_devices(&resource, true).await? {
+                    true => Ok(self.local.answer(parts).await),
+                    false => Err(refusal),
+                }
+            }
             Err(CallError::Unavailable(away)) => {
-                self.check_listed(&collection, away).await?;
+                let resource = keys::resource(&request.target);
+                if let Err(error) = self.check_listed(&collection, away).await
+                    && !self.copies.renew_devices(&resource, true).await?
+                {
+                    return Err(error);
+                }
                 Ok(with_stale_warning(self.local.answer(parts).await, away))
             }
         }
+    }
+
+    /// Reports whether the object is a device or model that this node has, which can then be read from the copies.
+    async fn has_device(&self, key: &Key) -> Result<bool, ApiError> {
+        let is_device = self.copies.renew_devices(&key.resource, false).await?;
+        Ok(is_device && self.copies.get(key).await?.is_some())
     }
 
     /// Checks that a collection can be listed without the cloud: it was listed before, or it is of this node's own pods or the
