@@ -56,9 +56,9 @@ pub enum Ctl {
         /// Container [default: the first]
         #[arg(short, long)]
         container: Option<String>,
-        /// Pass stdin to the command
-        #[arg(short = 'i', long)]
-        stdin: bool,
+        /// Streams
+        #[command(flatten)]
+        streams: Streams,
         /// Command and its arguments, after `--`
         #[arg(required = true, last = true)]
         command: Vec<String>,
@@ -165,6 +165,17 @@ pub enum GetOutput {
     Json,
     /// YAML.
     Yaml,
+}
+
+/// What a command gets besides its output.
+#[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Streams {
+    /// Pass stdin to the command
+    #[arg(short = 'i', long)]
+    pub stdin: bool,
+    /// Run the command in a terminal
+    #[arg(short = 't', long)]
+    pub tty: bool,
 }
 
 impl Ctl {

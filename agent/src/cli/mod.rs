@@ -23,7 +23,7 @@ pub mod values;
 pub use self::{
     check::{Bundle, Check, Status},
     check_table::{CHECKS, CheckEntry, CheckName, Stage, checks_of},
-    ctl::{Ctl, GetOutput, Logs, ObjectKind, Scope},
+    ctl::{Ctl, GetOutput, Logs, ObjectKind, Scope, Streams},
     global::{GLOBAL_OPTIONS, HelpArgs},
     join::{Driver, InstallPaths, Join, Reset, node_ip},
     labels::{check_label_key, check_label_value, label, subdomain},

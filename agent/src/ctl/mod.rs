@@ -5,12 +5,14 @@
 //! | `client` | a client of the agent's API on the socket |
 //! | `describe` | an object as `kubectl describe` shows it. Pure |
 //! | `table` | tables as kubectl prints them. Pure |
+//! | `terminal` | the terminal of a command |
 //!
 //! Output goes to stdout as it is, errors to stderr. `exec` exits with the code of the command.
 
 mod client;
 mod describe;
 mod table;
+mod terminal;
 
 use std::{io::Write, process::ExitCode};
 
@@ -31,9 +33,10 @@ use tokio::{
 use self::{
     client::{client, get, plain, post},
     describe::describe,
+    terminal::{RawTerminal, follow_size},
 };
 use crate::{
-    cli::{Ctl, GetOutput, InstallPaths, Logs, ObjectKind, Output, Scope},
+    cli::{Ctl, GetOutput, InstallPaths, Logs, ObjectKind, Output, Scope, Streams},
     config, one_line,
 };
 
@@ -102,13 +105,13 @@ async fn execute(
         Ctl::Exec {
             pod,
             container,
-            stdin,
+            streams,
             command,
             scope,
             ..
         } => {
             let pods = Api::<Pod>::namespaced(client.clone(), &scope.namespace);
-            return run_in_pod(&pods, pod, container.as_deref(), *stdin, command).await;
+            return run_in_pod(&pods, pod, container.as_deref(), *streams, command).await;
         }
         Ctl::Restart { pods, scope, .. } => {
             let path = format!("/api/v1/namespaces/{}/pods/restart", scope.namespace);
@@ -300,20 +303,34 @@ async fn run_in_pod(
     pods: &Api<Pod>,
     pod: &str,
     container: Option<&str>,
-    stdin: bool,
+    streams: Streams,
     command: &[String],
 ) -> anyhow::Result<ExitCode> {
+    let terminal = match streams.tty {
+        true => RawTerminal::enter().context("cannot use the terminal")?,
+        false => None,
+    };
+    if streams.tty && terminal.is_none() {
+        let mut errors = std::io::stderr().lock();
+        writeln!(
+            errors,
+            "stdin is not a terminal; the command runs without one"
+        )?;
+    }
+    let tty = terminal.is_some();
     let parameters = AttachParams {
         container: container.map(str::to_owned),
-        stdin,
+        stdin: streams.stdin,
         stdout: true,
-        stderr: true,
-        tty: false,
+        // a terminal has one output
+        stderr: !tty,
+        tty,
         ..AttachParams::default()
     };
     let mut process = pods.exec(pod, command, &parameters).await.map_err(plain)?;
     let status = process.take_status();
     let (stdout, stderr) = (process.stdout(), process.stderr());
+    tokio::spawn(follow_size(process.terminal_size()));
     if let Some(input) = process.stdin() {
         tokio::spawn(pass_stdin(input));
     }

@@ -50,12 +50,48 @@ fn pods_are_shown_and_restarted_without_the_cloud() -> anyhow::Result<()> {
     let mut rig = RealRig::start()?;
     let writes = "trap 'exit 0' TERM; echo one; echo two; sleep 2147483647 & wait";
     let writer = json!({"containers": [{"command": ["sh", "-c", writes]}]});
-    apply(&rig, &[pod("web", &json!({})), pod("writer", &writer)])?;
+    let ends = json!({"restartPolicy": "Never", "containers": [{"command": ["sh", "-c", "echo one; sleep 5; echo two"]}]});
+    apply(
+        &rig,
+        &[
+            pod("web", &json!({})),
+            pod("writer", &writer),
+            pod("brief", &ends),
+        ],
+    )?;
+    rig.wait_phase("brief", "Running")?;
+    ensure!(ctl_text(&rig, &["logs", "-f", "brief"])? == "one\ntwo\n");
     let before = rig.wait_ready("web")?;
     rig.wait_ready("writer")?;
+    check_objects(&rig, &before)?;
+    check_streams(&rig)?;
     rig.cloud.process.kill()?;
+    check_objects(&rig, &before)?;
+    check_streams(&rig)?;
+    ensure!(ctl_text(&rig, &["restart", "web"])? == "pod/web restarted\n");
+    until("the container of web runs again", || {
+        let now: Value =
+            serde_json::from_str(&ctl_text(&rig, &["get", "pods", "web", "-o", "json"])?)?;
+        let status = &now["status"]["containerStatuses"][0];
+        ensure!(
+            status["restartCount"] == 1 && status["ready"] == true,
+            "{status}"
+        );
+        ensure!(
+            now["status"]["podIP"] == before["status"]["podIP"],
+            "another sandbox"
+        );
+        Ok(())
+    })?;
+    rig.cloud.process.start_again()?;
+    rig.cloud.process.wait_for("is ready")?;
+    rig.cloud.wait_node("Ready")?;
+    leaves_nothing(&rig)
+}
 
-    let table = ctl_text(&rig, &["get", "pods"])?;
+/// Checks the objects of the node that `web` runs on, and what is refused.
+fn check_objects(rig: &RealRig, web: &Value) -> anyhow::Result<()> {
+    let table = ctl_text(rig, &["get", "pods"])?;
     let words: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -65,27 +101,27 @@ fn pods_are_shown_and_restarted_without_the_cloud() -> anyhow::Result<()> {
         "{table}"
     );
     ensure!(
-        words.len() == 3 && words[1][..3] == ["web", "1/1", "Running"],
+        words.len() == 4 && words[2][..3] == ["web", "1/1", "Running"],
         "{table}"
     );
-    let all = ctl_text(&rig, &["get", "po", "web", "-A", "-o", "wide"])?;
+    let all = ctl_text(rig, &["get", "po", "web", "-A", "-o", "wide"])?;
     ensure!(
         all.starts_with("NAMESPACE") && all.lines().count() == 2,
         "{all}"
     );
     let found: Value =
-        serde_json::from_str(&ctl_text(&rig, &["get", "pods", "web", "-o", "json"])?)?;
+        serde_json::from_str(&ctl_text(rig, &["get", "pods", "web", "-o", "json"])?)?;
     ensure!(
-        found["metadata"]["uid"] == before["metadata"]["uid"],
+        found["metadata"]["uid"] == web["metadata"]["uid"],
         "{found}"
     );
-    let selected = ctl_text(&rig, &["get", "pods", "-l", "app=writer"])?;
+    let selected = ctl_text(rig, &["get", "pods", "-l", "app=writer"])?;
     ensure!(
         selected.contains("writer") && !selected.contains("web"),
         "{selected}"
     );
-    ensure!(ctl_text(&rig, &["get", "nodes"])?.contains(NODE));
-    let described = ctl_text(&rig, &["describe", "pod", "web"])?;
+    ensure!(ctl_text(rig, &["get", "nodes"])?.contains(NODE));
+    let described = ctl_text(rig, &["describe", "pod", "web"])?;
     for line in [
         "Name:                web",
         "Status:              Running",
@@ -108,29 +144,9 @@ fn pods_are_shown_and_restarted_without_the_cloud() -> anyhow::Result<()> {
             "pod nowhere: not found on this node",
         ),
     ] {
-        ctl_fails(&rig, &arguments, why)?;
+        ctl_fails(rig, &arguments, why)?;
     }
-
-    check_streams(&rig)?;
-    ensure!(ctl_text(&rig, &["restart", "web"])? == "pod/web restarted\n");
-    until("the container of web runs again", || {
-        let now: Value =
-            serde_json::from_str(&ctl_text(&rig, &["get", "pods", "web", "-o", "json"])?)?;
-        let status = &now["status"]["containerStatuses"][0];
-        ensure!(
-            status["restartCount"] == 1 && status["ready"] == true,
-            "{status}"
-        );
-        ensure!(
-            now["status"]["podIP"] == before["status"]["podIP"],
-            "another sandbox"
-        );
-        Ok(())
-    })?;
-    rig.cloud.process.start_again()?;
-    rig.cloud.process.wait_for("is ready")?;
-    rig.cloud.wait_node("Ready")?;
-    leaves_nothing(&rig)
+    Ok(())
 }
 
 /// Checks commands in pods and logs.
@@ -164,6 +180,32 @@ fn check_streams(rig: &RealRig) -> anyhow::Result<()> {
         "{output:?}"
     );
 
+    // in a terminal, whose size the command sees; `script` exits with its code
+    let mut in_terminal = command(rig, &["exec", "-it", "web", "--", "sh", "-c"])?;
+    in_terminal.arg("'test -t 0 && test -t 1 && echo terminal; exit 5'");
+    let words: Vec<_> = [in_terminal.get_program()]
+        .into_iter()
+        .chain(in_terminal.get_args())
+        .collect();
+    let line = words.join(std::ffi::OsStr::new(" "));
+    let mut script = Command::new("script");
+    script
+        .arg("-qec")
+        .arg(line)
+        .arg("/dev/null")
+        .stdin(Stdio::null());
+    let output = script.output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        output.status.code() == Some(5) && said.contains("terminal\r\n"),
+        "{output:?}"
+    );
+    let output = ctl(rig, &["exec", "-t", "web", "--", "echo", "out"])?;
+    ensure!(
+        output.stdout == b"out\n" && !output.stderr.is_empty(),
+        "{output:?}"
+    );
+
     ensure!(ctl_text(rig, &["logs", "writer"])? == "one\ntwo\n");
     ensure!(ctl_text(rig, &["logs", "writer", "--tail", "1"])? == "two\n");
     let mut follows = command(rig, &["logs", "-f", "writer"])?
@@ -173,6 +215,8 @@ fn check_streams(rig: &RealRig) -> anyhow::Result<()> {
     ensure!(lines.next().transpose()?.as_deref() == Some("one"));
     kill(Pid::from_raw(i32::try_from(follows.id())?), Signal::SIGINT)?;
     ensure!(follows.wait()?.code() != Some(0));
+    // the end of the container is the end of its log
+    ensure!(ctl_text(rig, &["logs", "-f", "brief"])? == "one\ntwo\n");
     Ok(())
 }
 
