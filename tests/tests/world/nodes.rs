@@ -5,7 +5,8 @@ use std::{fs, time::Duration};
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, api::WatchParams, core::WatchEvent};
-use tests::{Object, Setup, World, condition, eventually, within};
+use serde_json::{Value, json};
+use tests::{Object, Setup, World, condition, eventually, manifests::pod, runs, within};
 use wire::enroll::Csr;
 
 use crate::raw::Caller;
@@ -43,6 +44,15 @@ async fn a_node_whose_agent_is_gone_becomes_not_ready_and_comes_back_with_it() {
     })
     .await;
     world.until_ready().await;
+    // both leave at once, if not for the label
+    let leaves_at_once = json!([{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute",
+        "tolerationSeconds": 0}]);
+    for (name, label) in [("stays", "autonomy"), ("leaves", "else")] {
+        let mut manifest = pod(name, Some("edge-1"));
+        manifest["metadata"]["labels"] = json!({"app-offline.kubeedge.io": label});
+        manifest["spec"]["tolerations"] = leaves_at_once.clone();
+        world.apply(&manifest).await.until("it runs", runs).await;
+    }
     world.nodes[0].stop().await;
     let node = world.node("edge-1");
     let missed = node
@@ -54,6 +64,9 @@ async fn a_node_whose_agent_is_gone_becomes_not_ready_and_comes_back_with_it() {
         missed["spec"]["taints"][0]["key"],
         "node.kubernetes.io/unreachable"
     );
+    let is_deleted = |pod: &Value| pod["metadata"]["deletionTimestamp"].is_string();
+    world.pod("leaves").until("it leaves", is_deleted).await;
+    assert!(!is_deleted(&world.pod("stays").get().await));
     world.nodes[0].start().await.unwrap();
     node.until("Ready and without a taint", |node| {
         condition(node, "Ready") == Some("True")
