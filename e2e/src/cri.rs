@@ -12,7 +12,8 @@ use tokio::{net::UnixStream, runtime};
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 use wire::cri::{
-    ContainerState, ExecSyncRequest, ListContainersRequest, ListPodSandboxRequest, PodSandboxState,
+    ContainerState, ExecSyncRequest, ListContainersRequest, ListImagesRequest,
+    ListPodSandboxRequest, PodSandboxState, image_service_client::ImageServiceClient,
     runtime_service_client::RuntimeServiceClient,
 };
 
@@ -122,6 +123,17 @@ impl Cri {
         Ok((ready, not_ready))
     }
 
+    /// Returns the names of all images.
+    pub fn images(&self) -> anyhow::Result<Vec<String>> {
+        let answer = self.runtime.block_on(async {
+            let mut client = ImageServiceClient::new(self.channel().await?);
+            let all = client.list_images(ListImagesRequest::default()).await?;
+            anyhow::Ok(all.into_inner())
+        })?;
+        let names = answer.images.into_iter().flat_map(|image| image.repo_tags);
+        Ok(names.collect())
+    }
+
     /// Returns what `command` prints in a container; every exit code but 0 is an error.
     pub fn exec(&self, container: &str, command: &[&str]) -> anyhow::Result<String> {
         let request = ExecSyncRequest {
@@ -164,6 +176,10 @@ impl Cri {
     }
 
     async fn client(&self) -> anyhow::Result<RuntimeServiceClient<Channel>> {
+        Ok(RuntimeServiceClient::new(self.channel().await?))
+    }
+
+    async fn channel(&self) -> anyhow::Result<Channel> {
         let path = self.socket.clone();
         let connector = service_fn(move |_: Uri| {
             let path = path.clone();
@@ -173,8 +189,6 @@ impl Cri {
         let channel = Endpoint::from_static("http://runtime")
             .connect_with_connector(connector)
             .await;
-        Ok(RuntimeServiceClient::new(channel.with_context(|| {
-            format!("{} does not answer", self.socket.display())
-        })?))
+        channel.with_context(|| format!("{} does not answer", self.socket.display()))
     }
 }

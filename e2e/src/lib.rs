@@ -15,6 +15,7 @@ mod desired;
 mod devices;
 mod helm;
 mod image;
+mod jobs;
 mod kubectl;
 mod mqtt;
 pub mod pages;
@@ -38,6 +39,7 @@ pub use self::{
     desired::{DesiredPods, SeenPod},
     helm::{Helm, helm_template},
     image::cloudsim_image,
+    jobs::actions,
     kubectl::Kubectl,
     mqtt::mosquitto,
     ports::{ANY_PORTS, Ports},

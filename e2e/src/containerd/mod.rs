@@ -136,6 +136,34 @@ impl Containerd {
         })
     }
 
+    /// Gives an imported image the name with its digest, which a pulled one has; returns the digest.
+    pub fn add_digest(&self, repository: &str, tag: &str) -> anyhow::Result<String> {
+        let ctr = |arguments: &[&str]| -> anyhow::Result<String> {
+            let mut command = Command::new("ctr");
+            command.arg("--address").arg(self.directory.join(SOCKET));
+            command.args(["--namespace", "k8s.io", "images"]);
+            Ok(run(command.args(arguments))?.success()?.text())
+        };
+        let name = format!("{repository}:{tag}");
+        let listed = ctr(&["list", &format!("name=={name}")])?;
+        let is_digest = |word: &&str| word.starts_with("sha256:");
+        let digest = listed.split_whitespace().find(is_digest);
+        let digest = digest.with_context(|| listed.clone())?;
+        ctr(&["tag", &name, &format!("{repository}@{digest}")])?;
+        until(&format!("the digest of {name}"), || {
+            let all = self.raw_cri.images(async |mut client| {
+                client.list_images(ListImagesRequest::default()).await
+            })?;
+            let known = all.images.iter().flat_map(|image| &image.repo_digests);
+            let mut known = known.filter(|known| known.ends_with(digest));
+            known
+                .next()
+                .map(drop)
+                .context("the runtime has not seen it")
+        })?;
+        Ok(digest.to_owned())
+    }
+
     /// Returns the ids of all images by their names.
     pub fn images(&self) -> anyhow::Result<BTreeMap<String, String>> {
         let listed = self

@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::ensure;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use e2e::{NODE, containerd::RealRig, until};
+use e2e::{NODE, actions, containerd::RealRig};
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,16 +18,6 @@ fn start(settings: &str) -> anyhow::Result<RealRig> {
     rig.restart_with_lines(&[("modules:", settings)])?;
     rig.cloud.wait_node("Ready")?;
     Ok(rig)
-}
-
-/// Waits until a job has ended; its status.
-fn wait_end(rig: &RealRig, plural: &str, name: &str, phase: &str) -> anyhow::Result<Value> {
-    until(&format!("{name} is in phase {phase}"), || {
-        let path = format!("/apis/operations.kubeedge.io/v1alpha2/{plural}/{name}");
-        let job = rig.cloud.api.get(&path)?.unwrap_or_default();
-        ensure!(job["status"]["phase"] == phase, "{}", job["status"]);
-        Ok(job["status"].clone())
-    })
 }
 
 fn pull(name: &str, images: &[String], more: Value) -> Value {
@@ -72,7 +62,9 @@ fn a_job_pulls_images_with_the_credentials_of_its_secret() -> anyhow::Result<()>
             ),
         ],
     )?;
-    let status = wait_end(&rig, "imageprepulljobs", "good", "Completed")?;
+    let status = rig
+        .cloud
+        .wait_job("imageprepulljobs", "good", "Completed")?;
     let node = &status["nodeStatus"][0];
     ensure!(
         node["imageStatus"]
@@ -92,13 +84,15 @@ fn a_job_pulls_images_with_the_credentials_of_its_secret() -> anyhow::Result<()>
         ("absent", "the Secret default/nowhere cannot be read"),
         ("missing", "could not be pulled"),
     ] {
-        let status = wait_end(&rig, "imageprepulljobs", name, "Failure")?;
+        let status = rig.cloud.wait_job("imageprepulljobs", name, "Failure")?;
         let reason = status["nodeStatus"][0]["reason"]
             .as_str()
             .unwrap_or_default();
         ensure!(reason.contains(text), "{name}: {status}");
     }
-    let status = wait_end(&rig, "imageprepulljobs", "missing", "Failure")?;
+    let status = rig
+        .cloud
+        .wait_job("imageprepulljobs", "missing", "Failure")?;
     let of_images = &status["nodeStatus"][0]["imageStatus"];
     ensure!(
         of_images[0]["status"] == "True" && of_images[1]["status"] == "False",
@@ -128,16 +122,13 @@ fn a_job_changes_edgecore_yaml_or_restores_it() -> anyhow::Result<()> {
         &rig,
         &[update("good", json!({"modules.edgeHub.heartbeat": "20"}))],
     )?;
-    let status = wait_end(&rig, "configupdatejobs", "good", "Completed")?;
-    let flow = status["nodeStatus"][0]["actionFlow"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    let actions: Vec<&str> = flow
-        .iter()
-        .filter_map(|one| one["action"].as_str())
-        .collect();
-    ensure!(actions == ["Check", "BackUp", "Update"], "{status}");
+    let status = rig
+        .cloud
+        .wait_job("configupdatejobs", "good", "Completed")?;
+    ensure!(
+        actions(&status) == ["Check", "BackUp", "Update"],
+        "{status}"
+    );
     let changed = text()?;
     ensure!(changed.contains("heartbeat: 20"), "{changed}");
 
@@ -146,7 +137,7 @@ fn a_job_changes_edgecore_yaml_or_restores_it() -> anyhow::Result<()> {
         &rig,
         &[update("bad", json!({"modules.edgeHub.heartbeat": "often"}))],
     )?;
-    let status = wait_end(&rig, "configupdatejobs", "bad", "Failure")?;
+    let status = rig.cloud.wait_job("configupdatejobs", "bad", "Failure")?;
     let reason = status["nodeStatus"][0]["reason"]
         .as_str()
         .unwrap_or_default();
@@ -164,7 +155,7 @@ fn a_job_changes_edgecore_yaml_or_restores_it() -> anyhow::Result<()> {
             json!({"modules.edgeHub.websocket.server": "127.0.0.1:1"}),
         )],
     )?;
-    let status = wait_end(&rig, "configupdatejobs", "dead", "Failure")?;
+    let status = rig.cloud.wait_job("configupdatejobs", "dead", "Failure")?;
     let reason = status["nodeStatus"][0]["reason"]
         .as_str()
         .unwrap_or_default();
@@ -184,7 +175,7 @@ fn a_job_changes_edgecore_yaml_or_restores_it() -> anyhow::Result<()> {
             json!({"modules.edged.tailoredKubeletConfig.readOnlyPort": busy}),
         )],
     )?;
-    let status = wait_end(&rig, "configupdatejobs", "busy", "Failure")?;
+    let status = rig.cloud.wait_job("configupdatejobs", "busy", "Failure")?;
     let reason = status["nodeStatus"][0]["reason"]
         .as_str()
         .unwrap_or_default();

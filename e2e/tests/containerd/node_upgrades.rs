@@ -59,6 +59,14 @@ impl World {
             .add_image_of(&image, &[(PLACE, file.as_path())])
     }
 
+    /// Lets an image have its digest, and returns it.
+    fn add_digest(&self, name: &str, version: &str) -> anyhow::Result<String> {
+        let repository = format!("{REPOSITORY}-{name}");
+        self.rig
+            .containerd
+            .add_digest(&repository, &format!("v{version}"))
+    }
+
     fn apply(&self, name: &str, image: &str, version: &str, more: &Value) -> anyhow::Result<()> {
         let mut spec = json!({"version": format!("v{version}"), "image": format!("{REPOSITORY}-{image}"),
             "nodeNames": [NODE], "timeoutSeconds": 60});
@@ -202,7 +210,10 @@ fn a_job_installs_a_version_that_connects() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let mut world = World::start(directory.path())?;
     world.add_image("good", NEW, &other_version(&world.program, NEW)?)?;
-    world.apply("up", "good", NEW, &json!({"checkItems": ["mem"]}))?;
+    let digest = world.add_digest("good", NEW)?;
+    let digests = json!({"amd64": digest, "arm64": digest});
+    let more = json!({"checkItems": ["mem"], "imageDigestGatter": digests});
+    world.apply("up", "good", NEW, &more)?;
     let node = world.wait_end("up", "Completed")?;
     ensure!(
         actions(&node) == ["Check", "WaitingConfirmation", "BackUp", "Upgrade"],

@@ -16,6 +16,7 @@ mod helm;
 mod installer;
 mod kill;
 mod mosquitto;
+mod node_jobs;
 mod output;
 mod page;
 mod pages;

@@ -34,12 +34,19 @@ fn slow_pod(rig: &RealRig, name: &str, seconds: u32, spec: &Value) -> Value {
     pod
 }
 
-fn start_agent(rig: &mut RealRig, logind: &Logind) -> anyhow::Result<()> {
+/// The periods of pods, and of critical ones in the end.
+const PERIODS: &[(&str, &str)] = &[
+    ("shutdownGracePeriod", "20s"),
+    ("shutdownGracePeriodCriticalPods", "10s"),
+];
+
+fn start_agent(
+    rig: &mut RealRig,
+    logind: &Logind,
+    settings: &[(&str, &str)],
+) -> anyhow::Result<()> {
     rig.node.process.terminate()?;
-    rig.node.set_kubelet(&[
-        ("shutdownGracePeriod", "20s"),
-        ("shutdownGracePeriodCriticalPods", "10s"),
-    ])?;
+    rig.node.set_kubelet(settings)?;
     let mut command = Node::command(&rig.node.config)?;
     command.env("DBUS_SYSTEM_BUS_ADDRESS", &logind.address);
     rig.node.process = Process::start(AGENT, command, &rig.directory.path().join("node"))?;
@@ -62,7 +69,7 @@ fn pods_end_by_priority_before_the_machine_shuts_down() -> anyhow::Result<()> {
     let manifests = rig.directory.path().join("node/manifests");
     fs::create_dir_all(&manifests)?;
     let logind = Logind::start(rig.directory.path())?;
-    start_agent(&mut rig, &logind)?;
+    start_agent(&mut rig, &logind, PERIODS)?;
     logind.wait_held(1)?;
     let (_, [what, who, _, mode]) = logind.locks()?;
     ensure!(
@@ -132,9 +139,46 @@ fn pods_end_by_priority_before_the_machine_shuts_down() -> anyhow::Result<()> {
     apply(&rig, &[pod("next", &json!({}))])?;
     rig.wait_ready("next")?;
     // after a restart, the static pod runs again: no controller creates it
-    start_agent(&mut rig, &logind)?;
+    start_agent(&mut rig, &logind, PERIODS)?;
     rig.wait_ready("fixed-edge-1")?;
     logind.wait_held(1)?;
     fs::remove_file(manifests.join("fixed.json"))?;
+    leaves_nothing(&rig)
+}
+
+#[test]
+fn each_priority_has_a_period_of_its_own() -> anyhow::Result<()> {
+    let mut rig = RealRig::start()?;
+    let logind = Logind::start(rig.directory.path())?;
+    let period = |priority: i64, seconds: i64| {
+        format!("{{priority: {priority}, shutdownGracePeriodSeconds: {seconds}}}")
+    };
+    let periods = [period(0, 20), period(1000, 20), period(100_000, 20)].join(", ");
+    let periods = format!("[{periods}]");
+    start_agent(
+        &mut rig,
+        &logind,
+        &[("shutdownGracePeriodByPodPriority", &periods)],
+    )?;
+    logind.wait_held(1)?;
+    let class = |name: &str, value: i64| json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
+    apply(&rig, &[class("middle", 5000), class("high", 100_000)])?;
+    let of_class = |name: &str| json!({"priorityClassName": name});
+    apply(
+        &rig,
+        &[
+            // the one that ends first takes longest
+            slow_pod(&rig, "low", 3, &json!({})),
+            slow_pod(&rig, "middle", 1, &of_class("middle")),
+            slow_pod(&rig, "high", 0, &of_class("high")),
+        ],
+    )?;
+    for name in ["low", "middle", "high"] {
+        rig.wait_ready(name)?;
+    }
+    logind.announce(true)?;
+    logind.wait_held(0)?;
+    let order = fs::read_to_string(rig.directory.path().join("ends/log"))?;
+    ensure!(order.lines().eq(["low", "middle", "high"]), "{order:?}");
     leaves_nothing(&rig)
 }
