@@ -42,9 +42,7 @@ pub(super) async fn list(
                 oldest: listing.revision,
             });
         }
-        let events = store
-            .watch(scope.clone(), at)?
-            .up_to(listing.revision)?;
+        let events = store.watch(scope.clone(), at)?.up_to(listing.revision)?;
         let end = listing
             .items
             .last()
