@@ -33,7 +33,7 @@ use std::{convert::Infallible, time::Duration};
 
 use bytes::Bytes;
 use futures::stream;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
@@ -50,7 +50,7 @@ use self::request::{AdminRequest, Command, Refusal, RuleMessage, parse_request};
 use crate::{
     controllers::rules::Rules,
     faults::{Certificate, Faults},
-    page::{Page, authority, is_valid},
+    page::{Page, SessionId, Visitor, authority, is_valid},
     pki::{JoinTokenError, JoinTokens, Name, Trust},
     sessions::Sessions,
 };
@@ -75,6 +75,7 @@ pub(crate) struct Admin {
     tokens: JoinTokens,
     client: Client,
     rules: Rules,
+    invalid_tokens: access::InvalidTokens,
     /// The live page; `None` if it is off.
     page: Option<Page>,
 }
@@ -91,7 +92,10 @@ struct Reading {
     reader: WindowReader,
     checks: Interval,
     client: Client,
-    caller: Identity,
+    page: Page,
+    caller: Visitor,
+    /// The session of the page, if the page reads.
+    session: Option<SessionId>,
     path: String,
 }
 
@@ -105,12 +109,20 @@ impl Reading {
                 // cancel-safe: lines are taken only when this arm wins
                 lines = self.reader.next() => return lines,
             }
-            let request = (&Method::GET, self.path.as_str());
-            let is_admitted = access::admit(&self.client, &self.caller, request);
-            if !is_valid(&self.client, &self.caller).await || is_admitted.await.is_err() {
+            if !self.is_admitted().await {
                 return None;
             }
         }
+    }
+
+    async fn is_admitted(&self) -> bool {
+        let is_known = match &self.session {
+            Some(session) => self.page.visitor(session, &self.client).await.is_some(),
+            None => is_valid(&self.client, &self.caller).await,
+        };
+        let request = (&Method::GET, self.path.as_str());
+        let admitted = access::admit(&self.client, &self.caller.identity, request);
+        is_known && admitted.await.is_ok()
     }
 }
 
@@ -133,6 +145,7 @@ impl Admin {
             tokens: tokens.clone(),
             client,
             rules,
+            invalid_tokens: access::InvalidTokens::default(),
             page: None,
         }
     }
@@ -144,7 +157,7 @@ impl Admin {
 
     async fn answer(&self, api: &UserApi, request: Request<Incoming>) -> Result<Answer, Refusal> {
         let (parts, body) = request.into_parts();
-        let caller = access::caller(&self.client, &parts).await?;
+        let caller = access::caller(&self.client, &self.invalid_tokens, &parts).await?;
         if let Some(path) = parts.uri.path().strip_prefix(why::PREFIX) {
             let object = why::parse(&parts.method, path)?;
             let client = api
@@ -171,10 +184,12 @@ impl Admin {
             AdminRequest::Mesh => json!(self.sessions.relays().state()),
             AdminRequest::Faults => json!(self.faults.active()),
             AdminRequest::Messages => {
-                return Ok(Answer::Lines(self.messages(caller, parts.uri.path())?));
+                return Ok(Answer::Lines(self.messages(caller, &parts)?));
             }
             AdminRequest::Login => {
-                let link = self.page()?.login_link(caller, &parts.headers);
+                let link = self
+                    .page()?
+                    .login_link(Visitor::new(caller, &parts.headers));
                 let url = format!(
                     "https://{}{}",
                     authority(&parts).unwrap_or_default(),
@@ -196,13 +211,16 @@ impl Admin {
     }
 
     /// Returns the messages as a body that ends with the connection, or when the caller may no longer read them.
-    fn messages(&self, caller: Identity, path: &str) -> Result<Body, Refusal> {
+    fn messages(&self, caller: Identity, parts: &Parts) -> Result<Body, Refusal> {
+        let page = self.page()?;
         let reading = Reading {
-            reader: self.page()?.messages(),
+            reader: page.messages(),
             checks: interval(CHECK_INTERVAL),
             client: self.client.clone(),
-            caller,
-            path: path.to_owned(),
+            page: page.clone(),
+            caller: Visitor::new(caller, &parts.headers),
+            session: parts.extensions.get().cloned(),
+            path: parts.uri.path().to_owned(),
         };
         let lines = stream::unfold(reading, async |mut reading| {
             let lines = reading.next().await?;

@@ -254,10 +254,7 @@ impl Cloud {
             user: ADMIN.to_owned(),
             ..Identity::master()
         };
-        let link = self
-            .page
-            .as_ref()?
-            .login_link(master, &http::HeaderMap::new());
+        let link = self.page.as_ref()?.login_link(master.into());
         Some(link.path)
     }
 

@@ -18,12 +18,11 @@ use kubeapi::{Body, Identity};
 use record::{Window, WindowReader};
 use tracing::info;
 
-pub(crate) use self::{account::is_valid, origin::authority};
+pub(crate) use self::{account::is_valid, origin::authority, sessions::Visitor};
 use self::{
     origin::{is_for, is_from_other_site, is_from_page},
-    sessions::{Sessions, Token, Visitor},
+    sessions::Sessions,
 };
-use crate::reviews::bearer_token;
 
 /// The path of login links.
 const LOGIN: &str = "/ui/login";
@@ -40,6 +39,10 @@ pub(crate) struct Page {
     /// Whether requests are sent on with the tokens of their users.
     keeps_tokens: bool,
 }
+
+/// The session of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionId(String);
 
 impl Page {
     /// Creates the page of a cloud with these names, which shows the messages of this window.
@@ -60,11 +63,8 @@ impl Page {
         }
     }
 
-    /// Creates a login link for a user, who has sent these headers: a path that is valid once, for a few minutes.
-    pub(crate) fn login_link(&self, identity: Identity, headers: &HeaderMap) -> LoginLink {
-        let token = bearer_token(headers).ok().filter(|_| self.keeps_tokens);
-        let token = token.map(|token| Token(token.into()));
-        let visitor = Visitor { identity, token };
+    /// Creates a login link for a user: a path that is valid once, for a few minutes.
+    pub(crate) fn login_link(&self, visitor: Visitor) -> LoginLink {
         let code = self.sessions.add_code(visitor, Instant::now());
         LoginLink {
             path: format!("{LOGIN}?code={code}"),
@@ -77,8 +77,7 @@ impl Page {
         self.window.reader()
     }
 
-    /// Identifies the caller of an API request by the cookie, if the page has sent the request. Other credentials come first. The session
-    /// of an account that no longer exists ends.
+    /// Identifies the caller of an API request by the cookie, if the page has sent the request. Other credentials come first.
     pub(crate) async fn authenticate(&self, parts: &mut Parts, client: &Client) {
         let has_own = parts.extensions.get::<Identity>().is_some()
             || parts.headers.contains_key(header::AUTHORIZATION);
@@ -88,20 +87,14 @@ impl Page {
         let Some(id) = session_id(parts) else {
             return;
         };
-        let Some(Visitor {
-            identity: user,
-            token,
-        }) = self.sessions.user(&id, Instant::now())
-        else {
+        let session = SessionId(id);
+        let Some(Visitor { identity, token }) = self.visitor(&session, client).await else {
             return;
         };
-        if self.sessions.begin_check(&id, Instant::now()) && !is_valid(client, &user).await {
-            info!(user = user.user, "account deleted; page session ended");
-            self.sessions.end(&id);
-            return;
-        }
+        parts.extensions.insert(session);
+        let token = token.filter(|_| self.keeps_tokens);
         match token.map(|token| HeaderValue::try_from(format!("Bearer {}", token.0))) {
-            None => drop(parts.extensions.insert(user)),
+            None => drop(parts.extensions.insert(identity)),
             Some(Ok(mut value)) => {
                 value.set_sensitive(true);
                 parts.headers.insert(header::AUTHORIZATION, value);
@@ -109,6 +102,19 @@ impl Page {
             // the token came in a header
             Some(Err(_)) => {}
         }
+    }
+
+    /// Returns the user of a session. It ends if its account or its token is no longer valid, which is checked from time to time.
+    pub(crate) async fn visitor(&self, session: &SessionId, client: &Client) -> Option<Visitor> {
+        let SessionId(id) = session;
+        let visitor = self.sessions.user(id, Instant::now())?;
+        if self.sessions.begin_check(id, Instant::now()) && !is_valid(client, &visitor).await {
+            let user = &visitor.identity.user;
+            info!(user, "account or token revoked; page session ended");
+            self.sessions.end(id);
+            return None;
+        }
+        Some(visitor)
     }
 
     /// Answers a request below `/ui/`.
@@ -135,9 +141,9 @@ impl Page {
             .find_map(|(name, value)| (name == "code").then_some(value));
         let now = Instant::now();
         let session = code.and_then(|code| self.sessions.begin(&code, now));
+        let earlier = session_id(parts);
         let Some((id, lifetime, user)) = session else {
-            let id = session_id(parts);
-            if id.is_some_and(|id| self.sessions.user(&id, now).is_some()) {
+            if earlier.is_some_and(|id| self.sessions.user(&id, now).is_some()) {
                 return ui::redirect(ui::PREFIX);
             }
             return ui::message(
@@ -145,6 +151,9 @@ impl Page {
                 "This login link was used or has expired. Run `cloudsim ui` to get another one.",
             );
         };
+        if let Some(earlier) = earlier {
+            self.sessions.end(&earlier);
+        }
         info!(user = user.identity.user, "page session started");
         let cookie = format!(
             "{}={id}; Path=/; Max-Age={}; Secure; HttpOnly; SameSite=Strict",

@@ -7,8 +7,11 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use http::HeaderMap;
 use kubeapi::Identity;
 use parking_lot::Mutex;
+
+use crate::reviews::bearer_token;
 
 /// How long a login link is valid.
 pub(super) const CODE_LIFETIME: Duration = Duration::from_secs(10 * 60);
@@ -23,17 +26,35 @@ const MAX_OF_USER: usize = 8;
 /// The most of all users. Another one replaces the oldest.
 const MAX_GRANTS: usize = 512;
 
-/// A user of the page.
+/// A user of the page, or of the messages.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Visitor {
-    pub(super) identity: Identity,
-    /// The token with which the user logged in, where requests are sent on with it.
-    pub(super) token: Option<Token>,
+pub(crate) struct Visitor {
+    pub(crate) identity: Identity,
+    /// The token with which the user logged in, if it was one.
+    pub(crate) token: Option<Token>,
+}
+
+impl From<Identity> for Visitor {
+    fn from(identity: Identity) -> Self {
+        Self {
+            identity,
+            token: None,
+        }
+    }
+}
+
+impl Visitor {
+    /// Returns the user who has sent these headers.
+    pub(crate) fn new(identity: Identity, headers: &HeaderMap) -> Self {
+        let token = bearer_token(headers).ok();
+        let token = token.map(|token| Token(token.into()));
+        Self { identity, token }
+    }
 }
 
 /// A bearer token, which no log shows.
 #[derive(Clone, PartialEq)]
-pub(super) struct Token(pub(super) Arc<str>);
+pub(crate) struct Token(pub(super) Arc<str>);
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -107,7 +128,7 @@ struct Grants(HashMap<String, Grant>);
 struct Grant {
     user: Visitor,
     end: Instant,
-    /// When it was last checked that the account exists.
+    /// When it was last checked that the account and the token are valid.
     checked: Instant,
 }
 
@@ -152,10 +173,7 @@ mod tests {
     #[test]
     fn codes_are_valid_once_and_for_a_while_and_sessions_longer() {
         let (sessions, now) = (Sessions::default(), Instant::now());
-        let master = || Visitor {
-            identity: Identity::master(),
-            token: None,
-        };
+        let master = || Visitor::from(Identity::master());
         let code = sessions.add_code(master(), now);
         assert_eq!(sessions.begin("wrong", now), None);
         let (id, _, user) = sessions.begin(&code, now).unwrap();
@@ -176,11 +194,7 @@ mod tests {
         let (sessions, now) = (Sessions::default(), Instant::now());
         let begin = |second, user: &Identity| {
             let at = now + Duration::from_secs(second);
-            let visitor = Visitor {
-                identity: user.clone(),
-                token: None,
-            };
-            let code = sessions.add_code(visitor, at);
+            let code = sessions.add_code(user.clone().into(), at);
             sessions.begin(&code, at).unwrap().0
         };
         let is_open = |id: &String| sessions.user(id, now).is_some();

@@ -22,7 +22,7 @@ fn parts(method: &str, path: &str, headers: &[(&str, &str)]) -> Parts {
 
 /// Logs in as the administrator, and returns the cookie.
 fn login(page: &Page) -> String {
-    let link = page.login_link(Identity::master(), &HeaderMap::new());
+    let link = page.login_link(Identity::master().into());
     let answer = page.answer(&parts("GET", &link.path, &[]));
     assert_eq!(answer.status(), 303);
     assert_eq!(answer.headers()["location"], "/ui/");
@@ -90,7 +90,7 @@ fn used_link_leads_to_the_page_if_there_is_a_session() {
 #[test]
 fn link_of_another_site_or_for_another_name_does_not_log_in() {
     let page = page();
-    let link = page.login_link(Identity::master(), &HeaderMap::new());
+    let link = page.login_link(Identity::master().into());
     let other = parts("GET", &link.path, &[("sec-fetch-site", "cross-site")]);
     assert_eq!(page.answer(&other).status(), 403);
     let mut rebound = parts("GET", &link.path, &[]);
@@ -101,15 +101,22 @@ fn link_of_another_site_or_for_another_name_does_not_log_in() {
     assert_eq!(page.answer(&own).status(), 303);
 }
 
+#[test]
+fn login_ends_the_earlier_session_of_the_browser() {
+    let page = page();
+    let earlier = login(&page);
+    let link = page.login_link(Identity::master().into());
+    let again = parts("GET", &link.path, &[("cookie", &earlier)]);
+    assert_eq!(page.answer(&again).status(), 303);
+    let (_, id) = earlier.split_once('=').unwrap();
+    assert_eq!(page.sessions.user(id, Instant::now()), None);
+}
+
 #[tokio::test]
 async fn session_of_a_deleted_account_ends_at_the_next_check() {
     let page = page();
     let account = Identity::service_account("default", "viewer");
-    let visitor = Visitor {
-        identity: account,
-        token: None,
-    };
-    let code = page.sessions.add_code(visitor, Instant::now());
+    let code = page.sessions.add_code(account.into(), Instant::now());
     let long_ago = Instant::now() - sessions::CHECK_INTERVAL;
     let (id, ..) = page.sessions.begin(&code, long_ago).unwrap();
     let cookie = format!("__Host-cloudsim-6443={id}");
@@ -119,7 +126,7 @@ async fn session_of_a_deleted_account_ends_at_the_next_check() {
 }
 
 #[tokio::test]
-async fn where_tokens_are_kept_requests_have_that_of_their_user() {
+async fn requests_are_sent_on_with_tokens_only_before_a_cluster() {
     let mut headers = HeaderMap::new();
     headers.insert(
         header::AUTHORIZATION,
@@ -127,7 +134,7 @@ async fn where_tokens_are_kept_requests_have_that_of_their_user() {
     );
     let account = Identity::service_account("default", "viewer");
     for (page, expected) in [(page(), None), (page().keep_tokens(), Some("Bearer abc"))] {
-        let link = page.login_link(account.clone(), &headers);
+        let link = page.login_link(Visitor::new(account.clone(), &headers));
         let answer = page.answer(&parts("GET", &link.path, &[]));
         let cookie = answer.headers()["set-cookie"].to_str().unwrap();
         let cookie = cookie.split(';').next().unwrap();

@@ -37,6 +37,9 @@ pub(super) fn lines(
             false => format!("{api}{path}"),
         };
         lines.push(Line::Value("Page", page));
+    } else if let Some(page) = addresses.page {
+        let url = format!("https://{}/ui/", reach.display_address(page));
+        lines.push(Line::Value("Page", url));
     }
     if addresses.api.is_some() {
         lines.push(Line::Value("Nodes", nodes(up)));
