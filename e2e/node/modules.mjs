@@ -1,6 +1,6 @@
-// Tests of the pure modules of the live page. The argument is its folder.
+// Tests of the pure modules of the live page. The arguments are its folder, and that of the sources of `cloudsim why`.
 import assert from "node:assert/strict";
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -12,7 +12,8 @@ writeFileSync(join(folder, "package.json"), '{"type": "module"}');
 process.on("exit", () => rmSync(folder, { recursive: true }));
 const load = (name) => import(`${pathToFileURL(folder)}/${name}.js`);
 const { keyText, Screen } = await load("vt");
-const { scenarioOf, toYaml } = await load("scenario");
+const { referencesOf, scenarioOf, toYaml } = await load("scenario");
+const { inChinese, isKnown } = await load("sentences");
 const { Spans } = await load("spans");
 const { Deliveries, outcome } = await load("deliveries");
 const { differences } = await load("diff");
@@ -76,11 +77,46 @@ assert.equal(document.steps[9].expect.connected, false);
 assert.equal(document.steps[0].apply.metadata.uid, undefined);
 assert.equal(toYaml({ name: "a: b", list: [{ one: 1, two: [] }, "x"], off: null }), 'name: "a: b"\nlist:\n  - one: 1\n    two: []\n  - "x"\n"off": null');
 
+// what was desired of a device comes in its order, ConfigMaps come from the API, and Secrets are only named
+const device = (value) => ({ metadata: { name: "d", namespace: "default", creationTimestamp: at(0) }, spec: { properties: [{ name: "p", desired: { value } }] } });
+const set = scenarioOf(
+  {
+    nodes: new Map(), pods: new Map(), models: new Map(), deleted: new Map(), sessions: new Map(), devices: new Map([["default/d", device("2")]]),
+    changes: new Map([["default/d", [{ object: device("1"), time: begin + 3000 }, { object: device("2"), time: begin + 4000 }]]]),
+    maps: [{ metadata: { name: "m", creationTimestamp: at(2), uid: "u" }, data: { a: "b" } }],
+  },
+  begin + 10000,
+);
+const written = set.steps.filter(({ apply }) => apply).map(({ apply }) => apply.data?.a ?? apply.spec.properties[0].desired.value);
+assert.deepEqual(written, ["1", "b", "2"]);
+const naming = { volumes: [{ name: "v", configMap: { name: "m" } }, { name: "kube-api-access-x", projected: { sources: [{ configMap: { name: "kube-root-ca.crt" } }] } }], containers: [{ envFrom: [{ secretRef: { name: "s" } }] }] };
+assert.deepEqual(referencesOf([{ metadata: { namespace: "x" }, spec: naming }]), { configMaps: ["x/m"], secrets: ["x/s"] });
+
+// each sentence of the steps has a translation
+assert.equal(inChinese("not sent to edge-1; edge-1 is not connected; last heartbeat 3m ago"), "尚未发往 edge-1；edge-1 未连接；上次心跳在3m前");
+assert.equal(inChinese("no such sentence"), "no such sentence");
+// parts of sentences, errors of requests, and texts of others
+const PARTS = /^(; |: )|^`[^`]*`$|^, $|^were |^(the|what) (pod|device|node)('s)? ?[a-z]*$|^what the |^the names of |^there is no \{\} \{\} in the namespace|^cannot read |^\{\}[:;] \{\}$|^\{\}, /;
+const untranslated = [];
+for (const name of ["mod", "pod", "node", "device", "needs"]) {
+  const source = readFileSync(join(process.argv[3], `${name}.rs`), "utf8").split("#[cfg(test)]\nmod tests {")[0].replace(/^\s*\/\/.*$/gm, "");
+  for (const [, literal] of source.matchAll(/"((?:[^"\\]|\\[^])*)"/g)) {
+    const template = literal.replace(/\\\n\s*/g, "").replace(/\{[^}]*\}/g, "{}");
+    if (template.includes(" ") && !PARTS.test(template) && !isKnown(template)) untranslated.push(`${name}.rs: ${template}`);
+  }
+}
+assert.deepEqual(untranslated, []);
+
 // spans of a node and of all
 const spans = new Spans();
 spans.take(faults);
 assert.deepEqual([spans.of("edge-1").length, spans.of("edge-2").length], [2, 1]);
-assert.equal(spans.during("edge-2", begin + 6000, begin + 7000), undefined);
+const delivery = (kind, from, seconds) => ({ node: "edge-2", kind, from, written: begin + seconds * 1000, sent: begin + seconds * 1000 });
+assert.deepEqual([4, 6].map((seconds) => spans.affecting(delivery("pod", "cloud", seconds))?.text), ["drop: 0.5", undefined]);
+spans.take({ faults: [{ target: "all", since: at(0), drop: 1, direction: "toNode", kinds: ["pod"] }], past: [] });
+const areAffected = [delivery("pod", "cloud", 1), delivery("secret", "cloud", 1), delivery("pod", "edge", 1)].map((one) => spans.affecting(one) !== undefined);
+assert.deepEqual(areAffected, [true, false, false]);
+spans.take(faults);
 assert.deepEqual(spans.targets(begin, begin + 4000), ["all"]);
 
 // an acknowledgement counts only from the node of the message, and the time before a connection counts

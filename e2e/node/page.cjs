@@ -1,11 +1,10 @@
 // Opens the live page in a browser, applies a pod and looks at it, and prints what it has seen as JSON. The argument is JSON: `admin` and
 // `viewer` are login links, `kubectl` and `kubeconfig` are paths, `chromium` is the browser.
 const { execFileSync } = require("node:child_process");
-const { chromium } = require("playwright-core");
 const axe = require("axe-core");
+const { launch, run, visit } = require("./visit.cjs");
 
 const options = JSON.parse(process.argv[2]);
-const WAIT = 60000;
 const HOSTILE = `<img src=x onerror="document.title='injected'">`;
 const POD = {
   apiVersion: "v1",
@@ -38,19 +37,6 @@ async function violations(page) {
     for (const one of result.violations) found.push(`${colorScheme}: ${one.id}: ${one.nodes.map((node) => node.html).join(" ")}`);
   }
   return found;
-}
-
-async function visit(browser, link, look) {
-  const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 900 } });
-  const page = await context.newPage();
-  page.setDefaultTimeout(WAIT);
-  const problems = [];
-  page.on("pageerror", (error) => problems.push(String(error)));
-  page.on("request", (request) => new URL(request.url()).origin === new URL(link).origin || problems.push(request.url()));
-  await page.goto(link);
-  const seen = await look(page, context);
-  await context.close();
-  return { ...seen, problems };
 }
 
 const apply = (object) => kubectl(["apply", "-f", "-"], JSON.stringify(object));
@@ -163,16 +149,11 @@ async function asViewer(page) {
   return { notice, status, buttons };
 }
 
-async function main() {
-  const browser = await chromium.launch({ executablePath: options.chromium, args: ["--no-sandbox"] });
+run(async () => {
+  const browser = await launch(options.chromium);
   const admin = await visit(browser, options.admin, asAdmin);
   const viewer = await visit(browser, options.viewer, asViewer);
   const again = await visit(browser, options.admin, async (page) => ({ text: await page.locator("body").textContent() }));
   await browser.close();
-  console.log(JSON.stringify({ admin, viewer, again }));
-}
-
-main().catch((error) => {
-  console.error(error);
-  process.exit(1);
+  return { admin, viewer, again };
 });

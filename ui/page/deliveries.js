@@ -67,6 +67,7 @@ export class Deliveries {
     if (parent && parent.from !== frame.from && parent.node === node) {
       parent.acknowledged ??= time;
       parent.answer ??= frame;
+      parent.answerKind ??= frame.kind;
       return;
     }
     const object = objectOf(route.resource);

@@ -1,5 +1,8 @@
 // Numbers, times and sizes as people read them. Pure.
 
+// Compares names with numbers in them: edge-2 is before edge-10.
+export const byName = new Intl.Collator(undefined, { numeric: true }).compare;
+
 export function duration(milliseconds) {
   if (milliseconds < 1) return "<1 ms";
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;

@@ -1,7 +1,7 @@
 // Draws deliveries on a canvas: a row for each object with four lanes, from the cloud down to the pod or device. One delivery is one bar,
 // which descends through the lanes as it proceeds.
 import { endOf, outcome, stages } from "./deliveries.js";
-import { clock } from "./format.js";
+import { byName, clock } from "./format.js";
 import { t } from "./texts.js";
 
 export const LANES = ["cloud", "link", "node", "object"];
@@ -9,17 +9,20 @@ const LANE_HEIGHT = 7;
 export const ROW_HEIGHT = LANES.length * LANE_HEIGHT + 10;
 export const AXIS_HEIGHT = 24;
 const MIN_WIDTH = 3;
+// a line below the bar
+const MARK_HEIGHT = 3;
 
 // Returns the objects of deliveries as rows, those of one node together.
 export function rowsOf(deliveries) {
-  const rows = new Map();
+  const nodes = new Map();
   for (const delivery of deliveries) {
-    const key = `${delivery.node}\n${delivery.row}`;
-    const row = rows.get(key);
+    let rows = nodes.get(delivery.node);
+    if (!rows) nodes.set(delivery.node, (rows = new Map()));
+    const row = rows.get(delivery.row);
     if (row) row.deliveries.push(delivery);
-    else rows.set(key, { node: delivery.node, key: delivery.row, deliveries: [delivery] });
+    else rows.set(delivery.row, { node: delivery.node, key: delivery.row, deliveries: [delivery] });
   }
-  return [...rows.values()].sort((a, b) => a.node.localeCompare(b.node, undefined, { numeric: true }));
+  return [...nodes.keys()].sort(byName).flatMap((node) => [...nodes.get(node).values()]);
 }
 
 // Returns a row for each target that has a fault in this time, also if nothing was sent.
@@ -37,7 +40,7 @@ function colours(canvas) {
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000, 300000, 600000, 1800000];
 
 function drawAxis(context, view, palette, width) {
-  const step = STEPS.find((one) => (one / view.span) * width > 110) || 3600000;
+  const step = STEPS.find((one) => (one / view.span) * width > 75) || 3600000;
   context.fillStyle = palette.dim;
   context.strokeStyle = palette.line;
   for (let time = Math.ceil(view.begin / step) * step; time < view.begin + view.span; time += step) {
@@ -105,6 +108,7 @@ function drawRow(context, row, isFirstOfNode, { top, width, view, palette, chose
   context.fillText(shortened(context, row.node, view.left - 12), 6, top + 30);
   const place = (time) => view.left + ((time - view.begin) / view.span) * width;
   drawSpans(context, row, place, { top, width, view, palette });
+  const faults = view.spans.of(row.node);
   let covered = -1;
   for (const delivery of row.deliveries) {
     const end = endOf(delivery);
@@ -113,7 +117,8 @@ function drawRow(context, row, isFirstOfNode, { top, width, view, palette, chose
     // bars at the same place cannot be told apart
     if (until <= covered && delivery !== chosen && outcome(delivery) !== "waiting") continue;
     covered = until;
-    drawBar(context, delivery, place, { top, view, palette, isChosen: delivery === chosen });
+    const isAffected = view.spans.affecting(delivery, faults) !== undefined;
+    drawBar(context, delivery, place, { top, view, palette, isAffected, isChosen: delivery === chosen });
     places.push({ delivery, left: begin - 2, right: until + 2, top, bottom: top + ROW_HEIGHT });
   }
 }
@@ -129,11 +134,19 @@ function drawSpans(context, { node, isOfFaults }, place, { top, width, view, pal
     context.fillRect(left, top + 1, right - left, ROW_HEIGHT - 1);
     context.globalAlpha = 1;
     context.fillRect(left, top + 1, 2, ROW_HEIGHT - 1);
-    if (isOfFaults) context.fillText(shortened(context, `▲ ${span.text}`, right - left - 8), left + 6, top + 12 + (number % 3) * 12);
+    if (isOfFaults) drawText(context, `▲ ${span.text}`, [view.left, left, view.left + width], top + 12 + (number % 3) * 12);
   });
 }
 
-function drawBar(context, delivery, place, { top, view, palette, isChosen }) {
+// Draws the text of a fault from its begin to the right, or before it if there is more space.
+function drawText(context, text, [first, begin, last], y) {
+  const isBefore = context.measureText(text).width > last - begin - 10 && begin - first > last - begin;
+  context.textAlign = isBefore ? "right" : "left";
+  context.fillText(shortened(context, text, (isBefore ? begin - first : last - begin) - 10), begin + (isBefore ? -4 : 6), y);
+  context.textAlign = "left";
+}
+
+function drawBar(context, delivery, place, { top, view, palette, isAffected, isChosen }) {
   let x = 0;
   for (const stage of stages(delivery)) {
     const lane = LANES.indexOf(stage.lane);
@@ -148,6 +161,11 @@ function drawBar(context, delivery, place, { top, view, palette, isChosen }) {
   if (outcome(delivery) === "waiting") {
     context.fillStyle = palette.bad;
     context.fillRect(Math.max(x, view.left), top + 4 + LANE_HEIGHT, MIN_WIDTH * 2, LANE_HEIGHT - 1);
+  }
+  if (isAffected) {
+    const left = Math.max(place(delivery.written), view.left);
+    context.fillStyle = palette.bad;
+    context.fillRect(left, top + 4 + LANES.length * LANE_HEIGHT, Math.max(x - left, MIN_WIDTH * 2), MARK_HEIGHT);
   }
   if (isChosen) {
     context.strokeStyle = palette.text;

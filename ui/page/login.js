@@ -19,11 +19,12 @@ export function Login() {
   };
   return html`<section class="login">
     <h2>${t("login.title")}</h2>
-    <p>${t("login.text")}</p><pre>cloudsim ui</pre>
-    <form onSubmit=${logIn}>
-      <label>${t("login.token")}<input name="token" type="password" autocomplete="off" required /></label>
+    <p>${t("login.text")}</p>
+    <form class="filters" onSubmit=${logIn}>
+      <label>${t("login.token")} <input name="token" type="password" autocomplete="off" maxlength="16384" required /></label>
       <button>${t("login.title")}</button>
     </form>
     <p role="alert" class="bad">${error}</p>
+    <p>${t("login.command")}</p><pre>cloudsim ui</pre>
   </section>`;
 }

@@ -1,7 +1,7 @@
 // The overview: numbers, problems, and a map of the nodes.
 import { html, useRef } from "./vendor/htm-preact.js";
 import { Faults } from "./faults.js";
-import { bytes, duration, quantity } from "./format.js";
+import { byName, bytes, duration, quantity } from "./format.js";
 import { Link } from "./link.js";
 import { change, useChoice } from "./state.js";
 import { keyOf, useStore } from "./store.js";
@@ -47,7 +47,7 @@ function nodesOf(store) {
       devices: devices.get(name) || 0,
     };
   });
-  return list.sort((a, b) => ORDER[a.state] - ORDER[b.state] || a.name.localeCompare(b.name, undefined, { numeric: true }));
+  return list.sort((a, b) => ORDER[a.state] - ORDER[b.state] || byName(a.name, b.name));
 }
 
 function reasonOf(pod) {
@@ -187,7 +187,7 @@ function groupsOf(nodes, by) {
   return [...groups];
 }
 
-function NodeMap({ nodes, isKnown }) {
+function NodeMap({ nodes, isKnown, isDenied }) {
   const choice = useChoice();
   const search = (choice.search || "").toLowerCase();
   const by = GROUPS.includes(choice.group) ? choice.group : "state";
@@ -212,7 +212,7 @@ function NodeMap({ nodes, isKnown }) {
     ${isMany && chosen && html`<ul class="cards"><${Card} node=${chosen} /></ul>`}
     ${found.length > 0
       ? html`<div class="map"><p class="hub">☁ ${t("cloud")}</p><div class="groups">${groupsOf(found, by).map(group)}</div></div>`
-      : html`<p class="dim">${t(nodes.length ? "nodes.nomatch" : isKnown ? "nodes.none" : "loading")}</p>`}
+      : html`<p class="dim">${t(nodes.length ? "nodes.nomatch" : isKnown ? "nodes.none" : isDenied ? "nodes.denied" : "loading")}</p>`}
   </section>`;
 }
 
@@ -221,5 +221,5 @@ export function Overview() {
   const nodes = nodesOf(store);
   return html`<${Numbers} store=${store} nodes=${nodes} />
     <${Problems} problems=${problemsOf(store, nodes)} isKnown=${store.loaded.has("nodes") && store.loaded.has("pods")} />
-    <${NodeMap} nodes=${nodes} isKnown=${store.loaded.has("nodes")} />`;
+    <${NodeMap} nodes=${nodes} isKnown=${store.loaded.has("nodes")} isDenied=${store.errors.nodes?.status === 403} />`;
 }

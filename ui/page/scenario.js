@@ -13,8 +13,10 @@ const without = (object, names) => Object.fromEntries(Object.entries(object).fil
 const APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
 // Returns the object as its author wrote it, as far as that is known. A pod keeps its node.
-function manifest(kind, apiVersion, { metadata, spec }) {
-  const note = metadata.annotations?.[APPLIED];
+function manifest(kind, apiVersion, { metadata, spec, data, binaryData }) {
+  const plainMetadata = { ...without(metadata, OF_API), ...(metadata.annotations && { annotations: without(metadata.annotations, [APPLIED]) }) };
+  if (kind === "ConfigMap") return { apiVersion, kind, metadata: plainMetadata, ...(data && { data }), ...(binaryData && { binaryData }) };
+  const note = kind === "Pod" && metadata.annotations?.[APPLIED];
   if (note) {
     const applied = JSON.parse(note);
     return { ...applied, ...(spec.nodeName && { spec: { ...applied.spec, nodeName: spec.nodeName } }) };
@@ -26,7 +28,28 @@ function manifest(kind, apiVersion, { metadata, spec }) {
     containers: spec.containers.map(plain),
     initContainers: (spec.initContainers || []).map(plain),
   };
-  return { apiVersion, kind, metadata: without(metadata, OF_API), spec: { ...spec, ...ofPod } };
+  return { apiVersion, kind, metadata: plainMetadata, spec: { ...spec, ...ofPod } };
+}
+
+// Returns the ConfigMaps and Secrets that pods name, as NAMESPACE/NAME.
+export function referencesOf(pods) {
+  const [configMaps, secrets] = [new Set(), new Set()];
+  for (const { metadata, spec } of pods) {
+    const add = (names, name) => name && names.add(`${metadata.namespace}/${name}`);
+    const volumes = (spec.volumes || []).filter(({ name }) => !name.startsWith(TOKEN));
+    for (const source of volumes.flatMap((volume) => [volume, ...(volume.projected?.sources || [])])) {
+      add(configMaps, source.configMap?.name);
+      add(secrets, source.secret?.secretName || source.secret?.name);
+    }
+    for (const container of [...(spec.initContainers || []), ...spec.containers]) {
+      for (const source of [...(container.envFrom || []), ...(container.env || []).map((one) => one.valueFrom || {})]) {
+        add(configMaps, (source.configMapRef || source.configMapKeyRef)?.name);
+        add(secrets, (source.secretRef || source.secretKeyRef)?.name);
+      }
+    }
+    for (const { name } of spec.imagePullSecrets || []) add(secrets, name);
+  }
+  return { configMaps: [...configMaps].sort(), secrets: [...secrets].sort() };
 }
 
 const DEVICES = "devices.kubeedge.io/v1beta1";
@@ -40,7 +63,7 @@ function stepOf(fault, now) {
 }
 
 // Returns the scenario as a document.
-export function scenarioOf({ nodes, pods, devices, models, deleted, sessions, faults }, now) {
+export function scenarioOf({ nodes, pods, devices, models, maps = [], changes = new Map(), deleted, sessions, faults }, now) {
   const applied = (kind, apiVersion) => (object) => ({
     time: Date.parse(object.metadata.creationTimestamp),
     step: { apply: manifest(kind, apiVersion, object) },
@@ -49,7 +72,12 @@ export function scenarioOf({ nodes, pods, devices, models, deleted, sessions, fa
   const gone = [...deleted.values()].filter(({ object }) => !pods.has(`${object.metadata.namespace}/${object.metadata.name}`));
   const events = [
     ...[...models.values()].map(applied("DeviceModel", DEVICES)),
-    ...[...devices.values()].map(applied("Device", DEVICES)),
+    ...maps.map(applied("ConfigMap", "v1")),
+    // a device as it was first, and then each change of its desired values
+    ...[...devices].flatMap(([key, device]) => {
+      const [first, ...later] = changes.get(key) || [{ object: device }];
+      return [applied("Device", DEVICES)(first.object), ...later.map(({ object, time }) => ({ ...applied("Device", DEVICES)(object), time }))];
+    }),
     ...[...pods.values()].map(applied("Pod", "v1")),
     ...gone.map(({ object }) => applied("Pod", "v1")(object)),
     ...gone.map(({ object, time }) => ({ time, step: { delete: target(object) } })),

@@ -7,6 +7,7 @@ import { Spans } from "./spans.js";
 const DRAW_PAUSE = 100;
 const MAX_POINTS = 100;
 const MAX_DELETED = 100;
+const MAX_CHANGES = 100;
 
 export const store = {
   nodes: new Map(),
@@ -14,6 +15,8 @@ export const store = {
   devices: new Map(),
   // pods that were deleted while the page was open
   deleted: new Map(),
+  // what was desired of devices while the page was open, by device
+  changes: new Map(),
   // what devices report, and earlier values by device and property
   statuses: new Map(),
   history: new Map(),
@@ -90,6 +93,16 @@ function noteDeleted(key, object) {
   if (store.deleted.size > MAX_DELETED) store.deleted.delete(store.deleted.keys().next().value);
 }
 
+// Notes a device whose desired values have changed.
+function noteChange(key, object) {
+  const changes = store.changes.get(key) || [];
+  if (JSON.stringify(changes.at(-1)?.object.spec) === JSON.stringify(object.spec)) return;
+  // the first is how the device was created
+  if (changes.length >= MAX_CHANGES) changes.splice(1, 1);
+  changes.push({ object, time: Date.now() });
+  store.changes.set(key, changes);
+}
+
 function followInto(name, path) {
   const take = (changes, isWhole) => {
     const objects = isWhole ? new Map() : store[name];
@@ -101,6 +114,7 @@ function followInto(name, path) {
         if (name === "pods") noteDeleted(key, object);
       }
       else objects.set(key, object);
+      if (name === "devices" && change.type !== "DELETED") noteChange(key, object);
     }
     store[name] = objects;
     store.loaded.add(name);

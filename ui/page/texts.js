@@ -13,9 +13,10 @@ const TEXTS = {
   "language": ["Language", "语言"],
   "logout": ["Log out", "退出"],
   "login.title": ["Log in", "登录"],
-  "login.token": ["Or enter a token, for example of kubectl create token NAME: ", "或输入令牌，例如 kubectl create token NAME 打印的令牌："],
+  "login.token": ["Enter a token, for example of kubectl create token NAME:", "请输入令牌，例如 kubectl create token NAME 打印的令牌："],
   "login.refused": ["The token is invalid or has expired.", "令牌无效或已过期。"],
-  "login.text": ["Your session has ended, or you have none. Run this command and open the link that it prints:", "会话已结束或尚未登录。请运行以下命令，并打开它打印的链接："],
+  "login.text": ["Your session has ended, or you have none.", "会话已结束或尚未登录。"],
+  "login.command": ["In standalone mode, you can also run this command and open the link that it prints:", "在独立模式下，也可以运行以下命令，并打开它打印的链接："],
   "notice.denied": ["Your account may not read: {what}.", "您的账号无权读取：{what}。"],
   "notice.broken": ["Connection to the cloud lost; retrying. {error}", "与云端的连接已断开，正在重试。{error}"],
   "source.user": ["user", "用户"],
@@ -77,6 +78,8 @@ const TEXTS = {
   "step.ok": ["done", "已完成"],
   "step.missing": ["missing", "缺少"],
   "step.unknown": ["unknown", "未知"],
+  "why.cloud": ["cloud", "云端"],
+  "why.streams": ["streams", "流"],
   "why.created": ["created", "已创建"],
   "why.scheduled": ["scheduled", "已调度"],
   "why.admitted": ["admitted", "已接纳"],
@@ -99,6 +102,7 @@ const TEXTS = {
   "loading": ["Loading…", "正在加载…"],
   "nodes": ["Nodes", "节点"],
   "nodes.none": ["No nodes have joined. Start cloudsim with --nodes 1, or join a machine.", "尚无节点加入。请用 --nodes 1 启动 cloudsim，或加入一台机器。"],
+  "nodes.denied": ["Your account may not read nodes.", "您的账号无权读取节点。"],
   "nodes.nomatch": ["No node matches the search.", "没有符合搜索条件的节点。"],
   "search": ["Search nodes", "搜索节点"],
   "group": ["Group by", "分组"],
@@ -121,6 +125,7 @@ const TEXTS = {
   "faults.all": ["Faults of all nodes", "所有节点的故障"],
   "faults.during": ["fault", "故障"],
   "faults": ["faults", "故障"],
+  "faults.affected": ["may be affected by a fault", "可能受故障影响"],
   "fault.inject": ["Inject a fault", "注入故障"],
   "fault.fault": ["Fault", "故障"],
   "fault.value": ["Value", "数值"],
@@ -141,6 +146,7 @@ const TEXTS = {
   "fault.stale": ["Stale objects", "过期对象"],
   "fault.skew": ["Clock skew", "时钟偏差"],
   "fault.disk": ["Slow disk (simulated nodes)", "慢磁盘（模拟节点）"],
+  "fault.full": ["Full disk (simulated nodes)", "磁盘已满（模拟节点）"],
   "fault.expired": ["Expired certificate", "证书过期"],
   "fault.restore": ["Restore", "恢复"],
   "recording.open": ["Open a recording", "打开录制文件"],
@@ -208,6 +214,8 @@ export function setLanguage(code) {
   if (document.documentElement.lang !== language) document.documentElement.lang = language;
   return language;
 }
+
+export const currentLanguage = () => language;
 
 // Returns a text, with values in the place of {name}.
 export function t(key, values = {}) {

@@ -4,8 +4,9 @@ import { endOf, stages } from "./deliveries.js";
 import { clock, duration } from "./format.js";
 import { AXIS_HEIGHT, draw, faultRows, LANES, ROW_HEIGHT, rowsOf } from "./lanes.js";
 import { Message, outcomeText } from "./message.js";
+import { get } from "./api.js";
 import { change, useChoice } from "./state.js";
-import { scenarioOf, toYaml } from "./scenario.js";
+import { referencesOf, scenarioOf, toYaml } from "./scenario.js";
 import { openRecording, store, useStore } from "./store.js";
 import { t } from "./texts.js";
 
@@ -48,9 +49,24 @@ function setTime({ span, end }, isLive) {
   change({ span: bounded === DEFAULT_SPAN ? "" : String(Math.round(bounded)), end: isNow ? "" : String(Math.round(end)) }, true);
 }
 
+// Reads the ConfigMaps that pods name. The notes say what a scenario does not contain: Secrets, and ConfigMaps that cannot be read.
+async function configMapsOf(pods) {
+  const { configMaps, secrets } = referencesOf([...pods]);
+  const notes = secrets.map((secret) => `The Secret ${secret} is not saved. Add an applyFile step for it.`);
+  const read = configMaps.map(async (key) => {
+    const [namespace, name] = key.split("/");
+    return get(`/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps/${encodeURIComponent(name)}`).catch((error) => {
+      notes.push(`The ConfigMap ${key} is not saved: ${error.message.replace(/\s+/g, " ")}`);
+    });
+  });
+  return { maps: (await Promise.all(read)).filter(Boolean), notes };
+}
+
 // Lets the browser save what has happened as a scenario.
-function save() {
-  const text = `${toYaml(scenarioOf(store, Date.now()))}\n`;
+async function save() {
+  const { maps, notes } = await configMapsOf(store.pods.values());
+  const scenario = toYaml(scenarioOf({ ...store, maps }, Date.now()));
+  const text = `${notes.map((note) => `# ${note}\n`).join("")}${scenario}\n`;
   const anchor = document.createElement("a");
   anchor.href = URL.createObjectURL(new Blob([text], { type: "application/yaml" }));
   anchor.download = "scenario.yaml";
@@ -99,12 +115,18 @@ function Lanes({ rows, spans, choice, chosen }) {
   const height = Math.min(AXIS_HEIGHT + Math.max(rows.length, 2) * ROW_HEIGHT + 4, MAX_HEIGHT);
   useEffect(() => {
     let request = 0;
+    let drawn = [];
     const paint = () => {
       const { rows, spans, choice, chosen } = latest.current;
       const { clientWidth: width, clientHeight: height, scrollTop: scroll } = frame.current;
       const left = width < 600 ? 110 : 230;
       const { begin, span } = timeOf(choice);
-      places.current = draw(canvas.current, rows, { width, height, scroll, left, begin, span, spans }, chosen);
+      // nothing is drawn again that has not changed
+      const drawing = [rows, chosen, width, height, scroll, begin, span, devicePixelRatio, document.documentElement.dataset.theme];
+      if (drawing.some((value, number) => value !== drawn[number])) {
+        places.current = draw(canvas.current, rows, { width, height, scroll, left, begin, span, spans }, chosen);
+        drawn = drawing;
+      }
       request = requestAnimationFrame(paint);
     };
     request = requestAnimationFrame(paint);
@@ -129,7 +151,8 @@ function Lanes({ rows, spans, choice, chosen }) {
 }
 
 function Legend() {
-  return html`<ul class="legend">${LANES.map((lane) => html`<li><span class="lane ${lane}"></span>${t(`lane.${lane}`)}</li>`)}</ul>`;
+  return html`<ul class="legend">${LANES.map((lane) => html`<li><span class="lane ${lane}"></span>${t(`lane.${lane}`)}</li>`)}
+    <li><span class="lane affected"></span>${t("faults.affected")}</li></ul>`;
 }
 
 function Row({ delivery, fault }) {
@@ -156,7 +179,7 @@ function Table({ deliveries, lost, spans }) {
       ? html`<p class="dim">${t("deliveries.none")}</p>`
       : html`<div class="scroll" tabindex="0" role="group" aria-labelledby="deliveries"><table>
           <thead><tr>${columns.map((name) => html`<th scope="col" class=${name === "took" ? "number" : ""}>${t(`column.${name}`)}</th>`)}</tr></thead>
-          <tbody>${shown.map((delivery) => html`<${Row} key=${delivery.id} delivery=${delivery} fault=${spans.during(delivery.node, delivery.written, endOf(delivery))} />`)}</tbody>
+          <tbody>${shown.map((delivery) => html`<${Row} key=${delivery.id} delivery=${delivery} fault=${spans.affecting(delivery)} />`)}</tbody>
         </table></div>`}
     ${deliveries.length > shown.length && html`<p class="dim">${t("deliveries.shown", { count: shown.length, all: deliveries.length })}</p>`}
   </section>`;

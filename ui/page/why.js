@@ -2,8 +2,9 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { get } from "./api.js";
 import { Link } from "./link.js";
+import { inChinese } from "./sentences.js";
 import { change, useChoice } from "./state.js";
-import { t } from "./texts.js";
+import { currentLanguage, t } from "./texts.js";
 
 const PAUSE = 2000;
 const SIGNS = { ok: "✓", missing: "▲", unknown: "·" };
@@ -13,11 +14,17 @@ export function WhyLink({ object }) {
   return html`<${Link} class="why" values=${{ why: object }}>${t("why")}<span class="hidden"> ${object}</span></${Link}>`;
 }
 
+// Returns a sentence of the cloud in the language of the page, if its translation is known.
+function Sentence({ text }) {
+  const shown = currentLanguage() === "zh" ? inChinese(text) : text;
+  return html`<span lang=${shown === text ? "en" : "zh"}>${shown}</span>`;
+}
+
 function Step({ step, isCurrent }) {
   return html`<li class=${`step ${step.state}`} aria-current=${isCurrent ? "step" : undefined}>
     <span class="sign"><span aria-hidden="true">${SIGNS[step.state]}</span><span class="hidden">${t(`step.${step.state}`)}</span></span>
     <strong>${t(`why.${step.name}`)}</strong>
-    <span lang="en">${step.text}${step.fix && html`<span class="fix">→ ${step.fix}</span>`}</span>
+    <span><${Sentence} text=${step.text} />${step.fix && html`<span class="fix">→ <${Sentence} text=${step.fix} /></span>`}</span>
   </li>`;
 }
 
