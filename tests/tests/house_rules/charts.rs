@@ -82,18 +82,20 @@ fn find<'a>(all: &'a [Value], kind: &str, name: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn router_metrics_api_and_replicas_have_ports_names_and_services() {
+fn router_page_metrics_api_and_replicas_have_ports_names_and_services() {
     let (few, all) = (
         objects(&[]),
         objects(&[
             "router.enabled=true",
             "metricsApi.enabled=true",
+            "ui.enabled=true",
             "networkPolicy.enabled=true",
         ]),
     );
     for (kind, name) in [
         ("Service", "cloudsim-router"),
         ("Service", "cloudsim-metrics-api"),
+        ("Service", "cloudsim-ui"),
         ("APIService", "v1beta1.metrics.k8s.io"),
     ] {
         assert!(find(&few, kind, name).is_none(), "{name} is off by default");
@@ -123,6 +125,8 @@ fn router_metrics_api_and_replicas_have_ports_names_and_services() {
         "--name=cloudsim-router.kubeedge.svc",
         "--metrics-api-port=10006",
         "--name=cloudsim-metrics-api.kubeedge.svc",
+        "--ui-port=10007",
+        "--name=cloudsim-ui.kubeedge.svc",
     ] {
         assert!(
             arguments(&cloud).contains(&argument.to_owned()),
@@ -147,7 +151,7 @@ fn router_metrics_api_and_replicas_have_ports_names_and_services() {
     let ingress = policy["spec"]["ingress"].as_array().unwrap();
     let opens =
         |rule: &&Value, port: &str| names(&rule["ports"], "port").contains(&port.to_owned());
-    for port in ["router", "metrics-api", "streams"] {
+    for port in ["router", "metrics-api", "streams", "ui"] {
         assert!(ingress.iter().any(|rule| opens(&rule, port)), "{port}");
     }
     for rule in ingress.iter().filter(|rule| opens(rule, "replicas")) {
