@@ -162,6 +162,9 @@ const SENTENCES = {
     "请释放其数据目录所在磁盘的空间（软件包服务为 /var/lib/cloudsim）；其日志会指出原因（journalctl -u cloudsim）",
 };
 
+// Longer texts are of nodes: to find their parts would take long.
+const MAX_LENGTH = 600;
+
 let patterns = null;
 
 function compile([english, chinese]) {
@@ -171,8 +174,8 @@ function compile([english, chinese]) {
 
 // Returns a sentence in Chinese, or as it is if it is not known.
 export function inChinese(text) {
-  const own = SENTENCES[text];
-  if (own) return own;
+  if (text.length > MAX_LENGTH) return text;
+  if (isKnown(text)) return SENTENCES[text];
   // those with the most letters of their own first
   patterns ??= Object.entries(SENTENCES).filter(([english]) => english.includes("{}")).sort((a, b) => b[0].length - a[0].length).map(compile);
   for (const { pattern, chinese } of patterns) {
@@ -185,4 +188,4 @@ export function inChinese(text) {
   return text;
 }
 
-export const isKnown = (template) => template in SENTENCES;
+export const isKnown = (template) => Object.hasOwn(SENTENCES, template);
