@@ -32,6 +32,9 @@ const SENTENCES = {
   "the node refused or ended it, and does not start it again: delete the pod and create it again, with requests that fit":
     "节点已拒绝或结束该容器组，且不会再次启动：请删除并以合适的资源请求重新创建",
   "the node has not refused it": "节点没有拒绝它",
+  "it is held by its annotation edge.kubeedge.io/hold-upgrade until somebody releases it on the node":
+    "它因注解 edge.kubeedge.io/hold-upgrade 而暂停，直到有人在节点上放行",
+  "run `edge-agent ctl unhold -n {} {}` on the node": "请在节点上运行 `edge-agent ctl unhold -n {} {}`",
   "create it; the pod starts by itself then": "请创建它，之后容器组会自动启动",
   "correct the volume in the pod's spec, or what it names on the node": "请修正容器组规约中的卷，或卷所指的节点上的内容",
   "the ConfigMaps, Secrets and volumes that it names exist": "所引用的 ConfigMap、Secret 和卷均存在",
