@@ -1,5 +1,6 @@
 //! The program around the agent: configuration, log, signals, exit code.
 
+use clock::Instant;
 use std::{
     error::Error as _,
     ffi::OsString,
@@ -7,7 +8,7 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -339,7 +340,7 @@ async fn serve(config: &Config, path: &Path, recorder: Recorder) -> anyhow::Resu
     let status = status::serve(config.status.clone(), app.status(), shutdown.clone());
     let status = tokio::spawn(status);
     let mut running = Box::pin(app.run());
-    let ended = tokio::select! {
+    let ended = clock::select! {
         // cancel-safe: it is awaited below
         ended = &mut running => ended,
         // cancel-safe: a cancelled token stays cancelled

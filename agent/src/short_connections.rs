@@ -1,6 +1,8 @@
 //! Detects connections that a server ends soon after it accepted them, as if another client has the same identifier. Pure.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 use limits::Repeated;
 

@@ -67,7 +67,7 @@ impl Signals {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: a signal that is not seen waits for the next call
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
@@ -107,7 +107,7 @@ async fn drain<T>(
         let _: Result<(), _> = timeout(SAME_SIGNAL_PERIOD, same).await;
         signal().await;
     };
-    tokio::select! {
+    clock::select! {
         // cancel-safe: the program ends then
         stopped = stopping => Ok(stopped),
         () = second => Err(DrainError::SecondSignal),

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
+use clock::spawn_blocking;
+use tokio::{sync::Semaphore, time::timeout};
 
 use kubeapi::status::StatusError;
 

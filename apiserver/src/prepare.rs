@@ -11,7 +11,6 @@ use kubeapi::{
     verbs::write::{target, writer},
 };
 use serde_json::Value;
-use uuid::Uuid;
 
 use crate::{admission, service_allocator, validate};
 
@@ -43,7 +42,7 @@ pub(crate) fn create(call: &Call, object: &mut Value, origin: Origin) -> Result<
     ] {
         metadata.shift_remove(key);
     }
-    metadata.insert("uid".into(), Uuid::new_v4().to_string().into());
+    metadata.insert("uid".into(), clock::uuid().to_string().into());
     metadata.insert("creationTimestamp".into(), now.as_str().into());
     defaults::fill(kind, object)?;
     // before the owners of its fields are determined, which takes many times the memory of the object

@@ -2,5 +2,5 @@
 
 /// Returns the time in milliseconds since the Unix epoch.
 pub(crate) fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
+    clock::now().as_millisecond()
 }

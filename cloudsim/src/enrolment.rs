@@ -5,12 +5,7 @@
 //! its holder could become any node. Whether a node exists is answered only to clients with a token or a node's certificate,
 //! and also whether its name is given.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    sync::OnceLock,
-    time::{Duration, SystemTime},
-};
+use std::{collections::BTreeMap, io, sync::OnceLock, time::Duration};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header, request::Parts};
@@ -168,7 +163,7 @@ impl Enrolment {
         let signed = self
             .trust
             .authority()
-            .sign_edge(&csr, &usages, VALIDITY, SystemTime::now());
+            .sign_edge(&csr, &usages, VALIDITY, clock::system_now());
         let signed = signed.map_err(|error| refused(error.to_string()))?;
         match identity_of(&signed) {
             Ok(wire::enroll::Identity::Node(subject)) if subject == name => {
@@ -329,7 +324,7 @@ impl Enrolment {
                 "token validation failure, token is empty".to_owned(),
             ));
         }
-        let scope = verify_bearer(token, self.trust.authority(), SystemTime::now());
+        let scope = verify_bearer(token, self.trust.authority(), clock::system_now());
         let scope =
             scope.map_err(|error| unauthorized(format!("token validation failure: {error}")))?;
         match scope.node.as_deref().filter(|only| *only != name) {

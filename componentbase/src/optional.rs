@@ -64,7 +64,7 @@ impl<P: Part> Part for Optional<P> {
                 return Ok(());
             };
             failures += 1;
-            let retry_in = backoff.next(rand::random());
+            let retry_in = backoff.next(clock::rng().random());
             warn!(
                 module = self.name,
                 error = &*error as &dyn std::error::Error,

@@ -20,7 +20,7 @@ pub fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
     let span = Span::current();
-    task::spawn_blocking(move || span.in_scope(work))
+    clock::spawn_blocking(move || span.in_scope(work))
 }
 
 /// Returns `work` in the current span, for a task of a set.

@@ -109,7 +109,7 @@ impl Supervisor {
         let mut first = None;
         let mut limit = None;
         loop {
-            let ended = tokio::select! {
+            let ended = clock::select! {
                 // cancel-safe: a finished task stays in the set until it is returned
                 ended = self.tasks.join_next_with_id() => ended,
                 // cancel-safe: nobody is awaited any more
@@ -173,7 +173,7 @@ async fn run_supervised(
         // tasks that the part has started end with it
         let _ends_with_it = stop.clone().drop_guard();
         let heartbeat = monitor.heartbeat("main");
-        let (at, spent) = tokio::select! {
+        let (at, spent) = clock::select! {
             // cancel-safe: the trait requires it
             ended = part.run(heartbeat, stop) => return ended,
             // cancel-safe: it only reads

@@ -25,7 +25,7 @@ pub(crate) async fn wait_until_gone(store: &Store<Pod>, dirs: &Dirs, pods: &[Arc
             .filter(|uid| is_path_component(uid));
         let volumes = uid.map(|uid| dirs.volumes(uid));
         let keeps = async || match &volumes {
-            Some(volumes) => tokio::fs::try_exists(volumes).await.unwrap_or(false),
+            Some(volumes) => clock::fs::try_exists(volumes).await.unwrap_or(false),
             None => false,
         };
         while runs(pod) || keeps().await {

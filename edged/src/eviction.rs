@@ -1,14 +1,10 @@
 //! The eviction loop: reads the signals, updates the node's conditions, reclaims resources, and evicts a pod if there is no other
 //! way.
 
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ::limits::Repeated;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
 use tokio::sync::mpsc;
@@ -73,7 +69,7 @@ pub(crate) async fn run(evictor: Evictor) {
     loop {
         match evictor.synchronize(&mut state, &mut shortages).await {
             // cancel-safe: a change that is missed is seen at the next reading.
-            evicted if evicted.is_empty() => tokio::select! {
+            evicted if evicted.is_empty() => clock::select! {
                 () = tokio::time::sleep(MONITORING_INTERVAL) => {}
                 () = evictor.signals.wait_changed() => {}
             },
@@ -97,7 +93,7 @@ impl Evictor {
             true => Reading::default(),
             false => self.signals.read().await,
         };
-        let decision = state.update(&self.config, &reading, Timestamp::now());
+        let decision = state.update(&self.config, &reading, clock::now());
         self.report(&decision.conditions);
         let active = self.active();
         let evicted = self.evict_over_limits(&active, reading.image_disk).await;

@@ -1,9 +1,7 @@
 //! Checks whether the agent's store can be read and written: the check `storage` of `/healthz`.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{sync::Arc, time::Duration};
 
 use objectstore::Store;
 use tokio::{sync::Mutex, time::timeout};

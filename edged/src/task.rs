@@ -102,7 +102,7 @@ impl Task {
         let node = node::run(config, parts.node(), progress, heart);
         let liveness = check_liveness(triggers, heart.for_loop("pods"));
         let static_pods = static_pods(config, &parts);
-        tokio::select! {
+        clock::select! {
             // cancel-safe: each part is level-triggered and starts from the current state.
             () = shutdown.cancelled() => {}
             // The caller cancels `shutdown` on an error, which ends the background tasks.

@@ -1,10 +1,11 @@
 //! Correlates Kubernetes events: equal ones become one event with a count, many similar ones are combined, and too many of one object
 //! are dropped. Numbers and rules are those of client-go's `EventCorrelator`. Pure: the time is an argument.
 
+use clock::Instant;
 use std::{
     collections::{BTreeSet, HashMap},
     hash::{BuildHasher, Hash, RandomState},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use jiff::Timestamp;

@@ -1,10 +1,11 @@
 //! Limits how many log lines one place in the code may write, so that an outside client cannot fill a disk with them.
 
+use clock::Instant;
 use std::{
     collections::HashMap,
     fmt::{self, Debug, Write},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::Mutex;

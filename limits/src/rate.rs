@@ -1,6 +1,8 @@
 //! A rate limit without a clock: when the next event may happen.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 /// The generic cell rate algorithm: one instant of state, exact for any mix of bursts and pauses.
 #[derive(Debug)]

@@ -67,7 +67,7 @@ async fn main() -> anyhow::Result<()> {
     );
     let stop = shutdown.clone();
     tokio::spawn(async move {
-        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+        clock::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
         stop.cancel();
     });
     task.run(shutdown).await.context("the broker ended")

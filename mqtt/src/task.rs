@@ -2,7 +2,7 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use limits::STALL_TOLERANCE;
@@ -58,7 +58,7 @@ struct Clock {
 
 impl Clock {
     fn start() -> Self {
-        let since = SystemTime::now()
+        let since = clock::system_now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         Self {
@@ -153,7 +153,7 @@ impl Task {
             );
         }
         // What could not be committed must not be sent either: connections are dropped with all their waiting bytes.
-        tokio::select! {
+        clock::select! {
             // cancel-safe: what was not committed was not acknowledged.
             served = self.serve(&stop) => served?,
             error = accept_failed(&mut listeners) => return Err(error),
@@ -178,7 +178,7 @@ impl Task {
             let due = self.core.wake();
             let wake = due.map(|when| Duration::from_millis(when.saturating_sub(self.clock.now())));
             // cancel-safe: messages stay in the channel, the token stays cancelled, a notification is kept.
-            tokio::select! {
+            clock::select! {
                 biased;
                 () = stop.cancelled() => break,
                 // Comes before commands: under a flood of them, publishers that wait for a receiver would never continue.

@@ -105,6 +105,10 @@ impl Store for MemoryStore {
         let mut objects = self.objects.write();
         let events = plan(&mut writes, self.log.head(), |key| objects.get(key))?;
         events.iter().for_each(|event| objects.apply(event));
+        for event in &events {
+            let (kind, Object { key, revision, .. }) = (event.kind, &event.object);
+            clock::trace(|| format!("{kind:?} {key} {revision}"));
+        }
         let written = events.iter().map(|event| event.object.clone()).collect();
         self.log.append(events);
         Ok(written)

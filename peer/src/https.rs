@@ -91,7 +91,7 @@ pub async fn exchange(
             Ok(Response::from_parts(head, body))
         };
         tokio::pin!(asked, connection);
-        tokio::select! {
+        clock::select! {
             biased;
             answer = &mut asked => answer,
             ended = &mut connection => match ended {

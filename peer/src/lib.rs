@@ -13,7 +13,7 @@ pub mod session;
 pub mod transport;
 pub mod tunnel;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -39,6 +39,6 @@ pub enum Service {
 
 /// Returns the time in milliseconds since the Unix epoch, as messages have it.
 pub fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let since = clock::system_now().duration_since(UNIX_EPOCH);
     i64::try_from(since.unwrap_or(Duration::ZERO).as_millis()).unwrap_or(i64::MAX)
 }

@@ -70,7 +70,7 @@ impl Session {
         };
         let (done, reason, cancelled) = (ended.clone(), end.clone(), stop.clone());
         tokio::spawn(async move {
-            let why = tokio::select! {
+            let why = clock::select! {
                 biased;
                 () = cancelled.cancelled() => String::new(),
                 why = task.run(automatic.keepalive) => why,
@@ -234,7 +234,7 @@ impl<S: Socket> Task<S> {
         let mut tick = interval(HEARTBEAT);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let done = tokio::select! {
+            let done = clock::select! {
                 outgoing = self.outbox.recv() => match outgoing {
                     Some(outgoing) => self.socket.send(outgoing).await,
                     None => return String::new(),

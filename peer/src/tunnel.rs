@@ -117,7 +117,7 @@ impl Tunnel {
 }
 
 fn uuid_bytes() -> [u8; 4] {
-    let random = uuid::Uuid::new_v4();
+    let random = clock::uuid();
     let [first, second, third, fourth, ..] = *random.as_bytes();
     [first, second, third, fourth]
 }

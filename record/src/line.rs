@@ -60,7 +60,7 @@ impl Header {
             program: program.to_owned(),
             kubeedge: version::KUBEEDGE.to_owned(),
             side,
-            started: jiff::Timestamp::now().to_string(),
+            started: clock::now().to_string(),
             part: 1,
             redacted,
         }

@@ -10,7 +10,7 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -105,7 +105,7 @@ struct Clock {
 
 impl Clock {
     fn new() -> Self {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+        let unix = clock::system_now().duration_since(UNIX_EPOCH);
         Self {
             begun: Instant::now(),
             unix: nanoseconds(unix.unwrap_or_default()),

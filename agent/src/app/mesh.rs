@@ -57,7 +57,7 @@ pub(super) fn start(
 pub(super) async fn record_addresses(config: &Config) {
     let record = super::mesh_record(config);
     if config.edge_mesh.is_some() {
-        if let Err(error) = tokio::fs::write(&record, "").await {
+        if let Err(error) = clock::fs::write(&record, "").await {
             warn!(
                 error = &error as &dyn std::error::Error,
                 file = %record.display(),
@@ -75,7 +75,7 @@ pub(super) async fn record_addresses(config: &Config) {
                 addresses,
                 "EdgeMesh disabled; Service addresses removed from this machine"
             );
-            tokio::fs::remove_file(&record).await
+            clock::fs::remove_file(&record).await
         }
         Err(error) => Err(error),
     };

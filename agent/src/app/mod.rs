@@ -143,7 +143,7 @@ impl AgentParts {
                 path: directory.to_owned(),
                 source,
             };
-            tokio::fs::create_dir_all(directory).await.map_err(failed)?;
+            clock::fs::create_dir_all(directory).await.map_err(failed)?;
         }
         let options = SqliteOptions {
             seal: seal(config)?,

@@ -16,7 +16,7 @@ pub(super) async fn record_until<F>(
     F: Future<Output = ()>,
 {
     let (recorder, occurrences) = events::recorder();
-    tokio::select! {
+    clock::select! {
         // cancel-safe: events that were not written are lost, as any event may be
         () = shutdown.cancelled() => {}
         () = events::run(client, node_name, occurrences, || ready(())) => {}

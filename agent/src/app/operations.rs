@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use edged::{LocalKubelet, RuntimeChannel, hold, restart_containers};
 use http::StatusCode;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, ResourceExt,
@@ -176,7 +175,7 @@ impl NodeOperations {
     /// Writes the release of one pod; no other pod is touched.
     async fn release(&self, pod: &Pod) -> Result<(), Refusal> {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
-        let conditions = hold::conditions(pod, false, Timestamp::now());
+        let conditions = hold::conditions(pod, false, clock::now());
         let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": conditions}});
         let pods = Api::<Pod>::namespaced(self.client.clone(), &namespace);
         let written = pods

@@ -19,8 +19,6 @@ mod time;
 
 use std::{io::Write, process::ExitCode};
 
-use jiff::Timestamp;
-
 use self::parts::Sources;
 pub use self::{
     archive::{Archive, CompleteArchive, Target},
@@ -58,7 +56,7 @@ pub(crate) fn run(bundle: &Bundle, out: &mut impl Write) -> anyhow::Result<ExitC
 async fn write(bundle: &Bundle) -> anyhow::Result<CompleteArchive> {
     let path = bundle.paths.config();
     let (config, failed) = settings(bundle, &path)?;
-    let now = Timestamp::now();
+    let now = clock::now();
     let name = format!(
         "edge-agent-bundle-{}-{}",
         config.node.name,

@@ -147,7 +147,7 @@ fn versions() -> serde_json::Value {
         "edgeAgent": env!("CARGO_PKG_VERSION"),
         "text": wire::version::text(env!("CARGO_PKG_VERSION"), edged::KUBERNETES_VERSION),
         "architecture": std::env::consts::ARCH,
-        "time": jiff::Timestamp::now().to_string(),
+        "time": clock::now().to_string(),
     })
 }
 

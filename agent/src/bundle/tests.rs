@@ -33,7 +33,7 @@ async fn prepare(root: &Path) -> Vec<String> {
         name: "edge-1".into(),
         address: [127, 0, 0, 1].into(),
     };
-    let now = std::time::SystemTime::now();
+    let now = clock::system_now();
     let ca = Ca::generate(now).unwrap();
     let token = Token::mint(&ca, now, std::time::Duration::from_hours(1))
         .unwrap()
@@ -57,7 +57,7 @@ async fn prepare(root: &Path) -> Vec<String> {
          {now} WARN failed to connect error=http://me:canary-url-password@proxy:3128 refused\n\
          {now} INFO secret {} of canary-secret-value, token {token}\n{key}",
         STANDARD.encode("canary-secret-value"),
-        now = Timestamp::now(),
+        now = clock::now(),
     );
     fs::write(root.join("agent.log"), log).unwrap();
     let body: Vec<String> = key
@@ -141,7 +141,7 @@ async fn no_secret_of_the_node_is_in_the_archive_and_failed_parts_are_listed() {
     let bundle = Bundle {
         output: Some(output.clone()),
         logs: LogArgs {
-            since: Timestamp::now() - jiff::SignedDuration::from_hours(1),
+            since: clock::now() - jiff::SignedDuration::from_hours(1),
             until: None,
             files: vec![root.join("agent.log"), root.join("missing.log")],
         },

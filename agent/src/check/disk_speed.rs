@@ -1,11 +1,12 @@
 //! Check `disk-speed`: how long the disk of the database takes for a durable write.
 
+use clock::Instant;
 use std::{
     fs::{self, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio::time::timeout;
@@ -27,7 +28,7 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> CheckResult {
         return CheckResult::NotApplicable("no directory for the database".into());
     };
     let path = folder.clone();
-    let written = tokio::task::spawn_blocking(move || median_write(&path));
+    let written = clock::spawn_blocking(move || median_write(&path));
     match timeout(WRITE_TIMEOUT, written).await {
         Ok(Ok(Ok(took))) => judge(&folder, took),
         Ok(Ok(Err(error))) => CheckResult::bad(

@@ -34,7 +34,7 @@ pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
         parts.push(external(bus).await);
     }
     if let Ok(status) = inputs.agent_status().await {
-        parts.extend(rivals(status, Timestamp::now()));
+        parts.extend(rivals(status, clock::now()));
     }
     let none = CheckResult::NotApplicable("no broker is configured".into());
     Finding::combine(parts, none)

@@ -112,9 +112,7 @@ pub fn time(text: &str) -> Result<Timestamp, String> {
         "expected a duration before now, for example 2h, or a time, for example 2026-01-31T12:00:00Z".to_owned()
     };
     let duration = duration(text).ok_or_else(expected)?;
-    Timestamp::now()
-        .checked_sub(duration)
-        .map_err(|_| expected())
+    clock::now().checked_sub(duration).map_err(|_| expected())
 }
 
 fn duration(text: &str) -> Option<SignedDuration> {
@@ -173,7 +171,7 @@ mod tests {
 
     #[test]
     fn times_are_absolute_or_before_now() {
-        let now = Timestamp::now();
+        let now = clock::now();
         for (text, seconds) in [
             ("0s", 0),
             ("90s", 90),

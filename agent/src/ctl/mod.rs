@@ -18,7 +18,6 @@ use std::{io::Write, process::ExitCode};
 
 use anyhow::{Context, bail};
 use futures::AsyncReadExt as _;
-use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Status};
 use kube::{
     Api, Client,
@@ -99,7 +98,7 @@ async fn execute(
                 selector: None,
             };
             let object = query.object(client, name).await?;
-            out.write_all(describe(*kind, &object, Timestamp::now()).as_bytes())?;
+            out.write_all(describe(*kind, &object, clock::now()).as_bytes())?;
         }
         Ctl::Logs(logs) => print_log(client, logs, out).await?,
         Ctl::Exec {
@@ -229,7 +228,7 @@ impl Query<'_> {
         let mut rows = match self.kind {
             ObjectKind::Devices => {
                 let devices = self.devices(client).await?;
-                table::devices(&devices, namespaced, Timestamp::now())
+                table::devices(&devices, namespaced, clock::now())
             }
             ObjectKind::Pods | ObjectKind::Nodes => {
                 table::rows(&self.list(client, true).await?, wide, namespaced)

@@ -69,7 +69,7 @@ impl Objects {
                     }
                     Err(error) => Err(error),
                 },
-                State::Watching(models, devices) => tokio::select! {
+                State::Watching(models, devices) => clock::select! {
                     // models first, because they restrict values
                     biased;
                     // cancel-safe: a change not returned is returned by the next call
@@ -213,7 +213,7 @@ mod tests {
         let mut objects = Objects::new(source);
         let passing = async {
             loop {
-                tokio::select! {
+                clock::select! {
                     biased;
                     seen = objects.next() => return seen,
                     () = tokio::task::yield_now() => {}

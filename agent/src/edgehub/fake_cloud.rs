@@ -1,6 +1,6 @@
 //! A fake cloud for tests: the other end of a connection, as the test wants it.
 
-use std::time::Instant;
+use clock::Instant;
 
 use componentbase::Link;
 use limits::Rate;

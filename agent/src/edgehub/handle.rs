@@ -93,7 +93,7 @@ impl EdgeHub {
         let mut link = self.link.clone();
         let connection = *link.borrow_and_update();
         let written = self.waiters.until_written(&message.header.msg_id);
-        tokio::select! {
+        clock::select! {
             biased;
             // cancel-safe: a caller that gives up sends the message again
             delivered = async {

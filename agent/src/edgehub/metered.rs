@@ -1,11 +1,11 @@
 //! A stream that counts bytes and remembers when the other end was last alive.
 
+use clock::Instant;
 use std::{
     io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
 };
 
 use componentbase::now;

@@ -38,7 +38,7 @@ impl Preconnected {
         let (_watcher, mut network) = Watcher::new();
         let mut silence_limit = SilenceLimit::new();
         loop {
-            let stream = tokio::select! {
+            let stream = clock::select! {
                 biased;
                 // cancel-safe: a connection that is not taken is closed
                 () = shutdown.cancelled() => return,

@@ -54,9 +54,9 @@ impl Queue {
                         return message;
                     }
                 }
-                Some(due) => tokio::select! {
+                Some(due) => clock::select! {
                     // cancel-safe: both arms hold no data; a new message may have to go earlier
-                    () = sleep_until(due.into()) => {}
+                    () = sleep_until(due) => {}
                     () = self.0.work.notified() => {}
                 },
                 None => self.0.work.notified().await,

@@ -1,6 +1,8 @@
 //! Decides when to dial again. No clock, no IO: takes instants and random numbers, returns waits.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 /// The upper limit of the first wait; short, since most failures are a cloud that restarts.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
@@ -201,7 +203,7 @@ mod tests {
         let found = (0..1000).map(|_| {
             let (mut redial, mut at) = (Redial::new(start), start);
             while at < start + outage {
-                at += redial.wait(rand::random(), at);
+                at += redial.wait(clock::rng().random(), at);
             }
             (at - start - outage).as_millis()
         });
@@ -233,7 +235,7 @@ mod tests {
         let now = Instant::now();
         let mut slots = [0_u32; 10];
         for _ in 0..1000 {
-            let wait = Redial::new(now).wait(rand::random(), now);
+            let wait = Redial::new(now).wait(clock::rng().random(), now);
             slots[(wait.as_micros() / 10_000).min(9) as usize] += 1;
         }
         // 100 each, plus or minus six standard deviations
@@ -250,7 +252,7 @@ mod tests {
         for _ in 0..1000 {
             let mut redial = Redial::new(now);
             redial.record_cause(Cause::Cloud);
-            let wait = redial.wait(rand::random(), now);
+            let wait = redial.wait(clock::rng().random(), now);
             slots[(wait.as_millis() / 250).min(3) as usize] += 1;
         }
         // 250 each, plus or minus six standard deviations

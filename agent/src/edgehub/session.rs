@@ -83,7 +83,7 @@ pub(super) async fn run(
         ping: Notify::new(),
         listening: watch::Sender::new(true),
     };
-    let ended = tokio::select! {
+    let ended = clock::select! {
         // received data is handled before the connection is declared dead
         biased;
         // cancel-safe: whichever wins, the session is over
@@ -199,7 +199,7 @@ async fn write(
     keepalive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let rest = heartbeat.idle();
-        let message = tokio::select! {
+        let message = clock::select! {
             biased;
             // cancel-safe: a ping that was not sent yet stays due
             () = signals.ping.notified() => None,
@@ -259,9 +259,9 @@ async fn watch_liveness(
         match liveness.check(meter.last_received(), now()) {
             LivenessAction::Dead => return,
             LivenessAction::Ping => ping(meter, signals),
-            LivenessAction::Wait(until) => tokio::select! {
+            LivenessAction::Wait(until) => clock::select! {
                 // cancel-safe: all hold no data
-                () = sleep_until(until.into()) => {}
+                () = sleep_until(until) => {}
                 _ = listening.changed() => liveness.resume(now()),
                 () = network.changed() => {
                     if liveness.ping_early(now()) {

@@ -1,9 +1,10 @@
 //! The one owner of the connection: enrols, dials, runs sessions, waits, and repeats; renews the certificate when it is time.
 
+use clock::Instant;
 use std::{
     pin::pin,
     sync::atomic::{AtomicBool, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use componentbase::Link;
@@ -96,7 +97,7 @@ impl Task {
                 Some(_) => std::future::pending().await,
             }
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: what is not acknowledged is sent again; a session closes by itself
             () = watching => Ok(()),
             ended = hub.run(&shutdown) => ended,
@@ -136,7 +137,7 @@ impl Connector<'_> {
                 Some(dialled) => dialled,
                 None => {
                     let config = &self.task.config;
-                    tokio::select! {
+                    clock::select! {
                         // cancel-safe: an incomplete connection is closed
                         () = shutdown.cancelled() => break,
                         dialled = self.dialler.dial(config, &identity, &mut self.redial, &mut self.network) => dialled,
@@ -168,7 +169,7 @@ impl Connector<'_> {
     async fn identity(&mut self, shutdown: &CancellationToken) -> Result<Option<Identity>, Error> {
         let (mut faults, mut first) = (Repeated::default(), EnrollmentCsr::default());
         loop {
-            let enrolled = tokio::select! {
+            let enrolled = clock::select! {
                 // cancel-safe: interrupted enrolment starts again at the next start
                 () = shutdown.cancelled() => return Ok(None),
                 enrolled = enroll::identity(&self.task.config, &mut first) => enrolled,
@@ -192,8 +193,8 @@ impl Connector<'_> {
 
     /// Waits before the next attempt; a changed network ends the wait.
     async fn wait_before_retry(&mut self, shutdown: &CancellationToken) {
-        let pause = self.redial.wait(rand::random(), Instant::now());
-        tokio::select! {
+        let pause = self.redial.wait(clock::rng().random(), Instant::now());
+        clock::select! {
             // cancel-safe: all hold no data
             () = shutdown.cancelled() => {}
             () = tokio::time::sleep(pause) => {}
@@ -234,7 +235,7 @@ impl Connector<'_> {
         let mut renewing = pin!(renew(
             config, identity, renewal, dialler, network, &dialling
         ));
-        let (ended, renewed) = tokio::select! {
+        let (ended, renewed) = clock::select! {
             // cancel-safe: what is not acknowledged is sent again
             ended = session::run(session, transport, &mut self.network) => (ended, None),
             // cancel-safe: the future is kept, see below
@@ -270,8 +271,8 @@ impl Connector<'_> {
 /// Returns the identity of this run of the agent, by which the cloud distinguishes agents of the same name.
 fn new_instance() -> Instance {
     let (id, started) = (
-        uuid::Uuid::new_v4().to_string(),
-        jiff::Timestamp::now().round(jiff::Unit::Second),
+        clock::uuid().to_string(),
+        clock::now().round(jiff::Unit::Second),
     );
     let started = started.map_or_else(|_| "unknown".to_owned(), |started| started.to_string());
     Instance::new(&id, &started).unwrap_or_default()

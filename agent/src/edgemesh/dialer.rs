@@ -172,7 +172,7 @@ impl Dialer {
         let failed = match early {
             Ok(Ok(stream)) => return Ok(self.direct(to, stream)),
             Ok(Err(failed)) => failed,
-            Err(_) => tokio::select! {
+            Err(_) => clock::select! {
                 biased;
                 // cancel-safe: the one that is not ready is awaited below, or goes on by itself
                 dialled = &mut direct => match dialled {
@@ -242,7 +242,7 @@ impl Dialer {
         }
         let (dialer, address) = (self.clone(), destination.address);
         componentbase::spawn(async move {
-            let is_direct = tokio::select! {
+            let is_direct = clock::select! {
                 // cancel-safe: a connection that is not made in time is not needed
                 dialled = connect_tcp(address) => match dialled {
                     Ok(_) => true,

@@ -3,11 +3,12 @@
 //! A path is known for an address on a node. Whoever may create EndpointSlices may name any node with any address; what is found there must
 //! not change how other addresses of that node are reached.
 
+use clock::Instant;
 use std::{
     collections::{BTreeMap, HashMap},
     hash::Hash,
     net::IpAddr,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use wire::relay::{MAX_REPORT, Path};

@@ -60,7 +60,7 @@ impl Part for Task {
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let rest = heart.idle();
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: the source keeps changes
                 () = shutdown.cancelled() => break,
                 () = changed(&mut source) => {}
@@ -121,7 +121,7 @@ async fn changed(source: &mut Source) {
     let end = sleep(DEBOUNCE);
     tokio::pin!(end);
     loop {
-        tokio::select! {
+        clock::select! {
             // cancel-safe: the source keeps changes
             () = &mut end => return,
             () = source.changed() => {}

@@ -155,7 +155,7 @@ where
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| failed(error.into()))?;
-    let key = STANDARD.encode(rand::random::<[u8; 16]>());
+    let key = STANDARD.encode(clock::rng().random::<[u8; 16]>());
     let request = request(address, node, ip, &key).map_err(|error| failed(error.into()))?;
     let exchange = async {
         let response = sender
@@ -188,7 +188,7 @@ where
     let (mut exchange, mut connection) = (pin!(exchange), pin!(connection.with_upgrades()));
     let mut runs = true;
     loop {
-        tokio::select! {
+        clock::select! {
             // both are polled until the first has its result
             dialled = &mut exchange => return dialled,
             ended = &mut connection, if runs => {

@@ -102,7 +102,7 @@ pub(super) async fn run(
     outbound: StreamSender,
 ) {
     let ended = place.ended.clone();
-    tokio::select! {
+    clock::select! {
         // dropping the future closes the connection to the runtime, or the file
         () = ended.cancelled() => {}
         _ = serve(kind, request, &api, &place.inbox, &outbound) => {}
@@ -159,7 +159,7 @@ async fn send(
             Ok(())
         }
     };
-    tokio::select! {
+    clock::select! {
         sent = sending => sent,
         gone = drain(inbox, outbound) => gone,
     }
@@ -191,7 +191,7 @@ async fn relay(
             }
         }
     };
-    tokio::select! {
+    clock::select! {
         ended = send_output(&reader, outbound) => ended,
         gone = down => gone,
     }

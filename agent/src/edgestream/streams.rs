@@ -145,7 +145,7 @@ impl Streams {
                 tracing::warn!(id, "stream window exceeded by the cloud; stream closed");
                 return entry.ended.cancel();
             }
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: the stream has ended, and its buffer with it
                 () = entry.ended.cancelled() => return,
                 has_space = timeout(STALL_TIMEOUT, entry.inbox.has_space()) => if has_space.is_err() {

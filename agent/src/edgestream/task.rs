@@ -43,7 +43,7 @@ impl<A: RequestHandler> Task<A> {
                 None => true,
             }
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: neither holds data
             () = shutdown.cancelled() => return,
             is_registered = registered => if !is_registered {
@@ -56,7 +56,7 @@ impl<A: RequestHandler> Task<A> {
         let mut connections = ShortConnections::default();
         loop {
             let begun = now();
-            let dialled = tokio::select! {
+            let dialled = clock::select! {
                 // cancel-safe: a dial that is dropped is closed
                 () = shutdown.cancelled() => return,
                 dialled = dial::connect(&self.config) => dialled,
@@ -96,10 +96,10 @@ impl<A: RequestHandler> Task<A> {
                 }
             }
             let wait = match connections.are_suspicious() {
-                true => redial.wait(rand::random(), now()).max(RIVAL_BACKOFF),
-                false => redial.wait(rand::random(), now()),
+                true => redial.wait(clock::rng().random(), now()).max(RIVAL_BACKOFF),
+                false => redial.wait(clock::rng().random(), now()),
             };
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: neither holds data
                 () = shutdown.cancelled() => return,
                 () = sleep(wait) => {}

@@ -79,7 +79,7 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
         stop: stop.clone(),
         recorder: recorder.clone(),
     };
-    let ended = tokio::select! {
+    let ended = clock::select! {
         // none of them goes on after another has ended
         ended = tunnel.read(&mut reader, config.read_deadline) => ended,
         error = write(&mut writer, outbound, asked, (config, &recorder)) => TunnelEnd::Lost(error),
@@ -94,7 +94,7 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
             encode(
                 &mut out,
                 &Message::Close(Bytes::from_static(&[0x03, 0xe8])),
-                Some(rand::random()),
+                Some(clock::rng().random()),
             );
             writer.write_all(&out).await?;
             writer.flush().await?;
@@ -245,12 +245,12 @@ async fn write(
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let mut out = BytesMut::new();
-        let mut put = |message: &Message| encode(&mut out, message, Some(rand::random()));
+        let mut put = |message: &Message| encode(&mut out, message, Some(clock::rng().random()));
         let text = |frame: Frame| {
             recorder.tunnel(Side::Edge, &frame);
             Message::Text(frame.encode().into())
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: what is not taken stays where it is
             Some(frame) = frames.recv() => put(&text(frame)),
             Some(payload) = pongs.recv() => put(&Message::Pong(payload)),
@@ -259,7 +259,7 @@ async fn write(
         while out.len() < MAX_WRITE_BYTES
             && let Ok(frame) = frames.try_recv()
         {
-            encode(&mut out, &text(frame), Some(rand::random()));
+            encode(&mut out, &text(frame), Some(clock::rng().random()));
         }
         let writing = async {
             writer.write_all(&out).await?;

@@ -1,13 +1,14 @@
 //! The client of an external broker. The broker keeps the session while this node is away, and a message is acknowledged when
 //! its changes are on disk, so no message is lost when broker or agent is killed.
 
+use clock::Instant;
 use std::{
     collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use componentbase::Backoff;
@@ -224,7 +225,7 @@ impl Connection<'_> {
                         backoff.reset();
                     }
                     self.report_end(ended, &error);
-                    tokio::time::sleep(backoff.next(rand::random())).await;
+                    tokio::time::sleep(backoff.next(clock::rng().random())).await;
                 }
             }
         }

@@ -227,7 +227,7 @@ impl BrokerQueue {
         let Err(TrySendError::Full(publication)) = self.queue.try_send(publication) else {
             return;
         };
-        tokio::select! {
+        clock::select! {
             biased;
             // cancel-safe: a publication that is not sent is counted below
             sent = self.queue.send(publication) => if sent.is_ok() { return },

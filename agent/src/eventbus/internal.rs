@@ -132,7 +132,7 @@ impl Broker {
             availability,
             message_counts,
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: the broker's own end is awaited; what was not committed was not acknowledged
             ended = task.run(shutdown) => Ok(ended?),
             () = publish(handle.clone(), outgoing) => Ok(()),

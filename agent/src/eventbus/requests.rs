@@ -44,7 +44,7 @@ impl Requests {
         let Some((received, connections)) = &mut self.0 else {
             return false;
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: nothing is taken unless the arm wins
             count = received.recv_many(into, limit) => count > 0,
             Ok(()) = connections.changed() => {

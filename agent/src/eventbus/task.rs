@@ -97,7 +97,7 @@ impl Task {
             hub,
         };
         let others = async { tokio::join!(outbox.run(), listen(messages, rules, heartbeat)) };
-        let ended = tokio::select! {
+        let ended = clock::select! {
             // the internal broker ends by itself, after its clients were disconnected
             biased;
             // cancel-safe: what was not acknowledged is sent again

@@ -6,7 +6,6 @@ use std::{
 };
 
 use clap::ValueEnum;
-use jiff::Timestamp;
 use limits::LogThrottle;
 use serde::Serialize;
 use serde_json::Value;
@@ -145,7 +144,7 @@ struct Line<'a> {
 
 impl<'a> Line<'a> {
     fn new(level: &'a str, target: &'a str) -> Self {
-        let timestamp = format!("{:.6}", Timestamp::now());
+        let timestamp = format!("{:.6}", clock::now());
         Self {
             timestamp,
             level,
@@ -275,7 +274,7 @@ mod tests {
         first["timestamp"]
             .as_str()
             .unwrap()
-            .parse::<Timestamp>()
+            .parse::<jiff::Timestamp>()
             .unwrap();
         assert_eq!(
             (&first["level"], &first["target"], &first["message"]),

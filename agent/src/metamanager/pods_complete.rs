@@ -6,10 +6,8 @@
 //! left something on this node that it does not know it. The store is complete at once where the node has nothing of unknown
 //! pods. The result is written into the store: a store that was complete once is so from the start, with the cloud or without.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{collections::BTreeSet, time::Duration};
 
 use componentbase::{CompletenessPublisher, PodsComplete};
 use componentbase::{Link, now};
@@ -89,9 +87,7 @@ impl CompletenessTracker {
                 Completeness::Complete => return Ok(true),
                 Completeness::Wait(quiet) => quiet,
             };
-            let until = quiet
-                .as_ref()
-                .map(|quiet| tokio::time::Instant::from_std(quiet.since + QUIET_PERIOD));
+            let until = quiet.as_ref().map(|quiet| quiet.since + QUIET_PERIOD);
             let over = async {
                 match until {
                     Some(until) => tokio::time::sleep_until(until).await,
@@ -99,7 +95,7 @@ impl CompletenessTracker {
                 }
             };
             // cancel-safe: each only shortens the wait for the next check, or ends it.
-            tokio::select! {
+            clock::select! {
                 changed = self.link.changed() => if changed.is_err() { return Ok(false) },
                 () = over => {}
                 // when the sender is gone, no further answer can come

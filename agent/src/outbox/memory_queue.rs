@@ -1,9 +1,7 @@
 //! The messages that wait in memory, the oldest first. Pure.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{collections::VecDeque, time::Duration};
 
 use super::{FLUSH_AFTER, Item, MAX_BYTES_IN_MEMORY, MAX_MESSAGES_IN_MEMORY, RECEIPT_TIMEOUT};
 

@@ -1,9 +1,7 @@
 //! The one owner of the waiting messages: accepts new ones, sends the oldest, and writes to disk those that wait for too long.
 
-use std::{
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use componentbase::{Link, now};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesOrdered};
@@ -111,7 +109,7 @@ impl<T: Into<Item>> Outbox<T> {
             }
             self.measure();
             let (due, takes) = (self.due(), self.takes());
-            tokio::select! {
+            clock::select! {
                 biased;
                 // cancel-safe: the future is kept until it is done
                 sent = next_sent(&mut self.sending) => self.handle_sent(sent),

@@ -74,7 +74,7 @@ impl Rig {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let running = tokio::spawn(async move {
-            tokio::select! {
+            clock::select! {
                 () = stopped.cancelled() => {}
                 () = outbox.run() => {}
             }

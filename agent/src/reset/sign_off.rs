@@ -30,7 +30,7 @@ pub(super) async fn run(
     let Some(node) = stored_node(config).await else {
         return Ok(());
     };
-    let reported = report(config, not_ready(node, Timestamp::now()));
+    let reported = report(config, not_ready(node, clock::now()));
     match terminal
         .wait(
             out,
@@ -112,7 +112,7 @@ async fn report(config: &Config, status: Value) -> Result<(), String> {
             Err(error) => Err(error.to_string()),
         }
     };
-    tokio::select! {
+    clock::select! {
         // cancel-safe: the program drops both
         reported = reported => reported,
         ended = Box::pin(Part::run(&mut task, Heartbeat::unmonitored(), stop.clone())) => {

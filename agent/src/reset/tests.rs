@@ -269,7 +269,7 @@ fn reset_without_runtime_does_not_call_it() {
     let directory = tempfile::tempdir().unwrap();
     let others = node(directory.path());
     let _silent = std::os::unix::net::UnixListener::bind(directory.path().join("none.sock"));
-    let begun = std::time::Instant::now();
+    let begun = clock::Instant::now();
     let (code, said) = run_reset(&reset(directory.path(), "--force --without-runtime"), "");
     assert!(code.is_ok() && said.contains("--without-runtime"), "{said}");
     assert!(begun.elapsed() < LIST_TIMEOUT, "{:?}", begun.elapsed());

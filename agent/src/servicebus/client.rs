@@ -69,7 +69,7 @@ impl Client {
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         let too_many = notify_too_many_interim(&mut request);
-        let answer = tokio::select! {
+        let answer = clock::select! {
             biased;
             // cancel-safe: the call ends with whichever wins
             () = too_many.notified() => {

@@ -95,7 +95,7 @@ pub(super) async fn run(
                     );
                 }
                 is_failure_logged = true;
-                tokio::time::sleep(backoff.next(rand::random())).await;
+                tokio::time::sleep(backoff.next(clock::rng().random())).await;
             }
         }
     }

@@ -95,7 +95,7 @@ impl Task {
         let serving = shutdown.child_token();
         let _end = serving.clone().drop_guard();
         let serve = server::run(handler.clone(), tls.as_ref(), listens, serving);
-        tokio::select! {
+        clock::select! {
             // cancel-safe: a call without an answer ends by its caller's timeout
             () = shutdown.cancelled() => {}
             ((), ()) = async { tokio::join!(serve, listen(messages, handler, runner, heartbeat)) } => {}
@@ -124,7 +124,7 @@ async fn listen(
     let mut calls = JoinSet::new();
     loop {
         let rest = heartbeat.idle();
-        let message = tokio::select! {
+        let message = clock::select! {
             // cancel-safe: nothing is taken unless the arm wins
             message = messages.next(), if calls.len() < MAX_TASKS => message,
             Some(ended) = calls.join_next() => {

@@ -27,7 +27,7 @@ impl LinkHistory {
     pub(super) fn new() -> Self {
         Self(Arc::new(Mutex::new(LinkState {
             is_up: false,
-            since: Timestamp::now(),
+            since: clock::now(),
             connections: 0,
         })))
     }
@@ -51,7 +51,7 @@ impl LinkHistory {
                 if (is_up, number) != (state.is_up, state.connections) {
                     *state = LinkState {
                         is_up,
-                        since: Timestamp::now(),
+                        since: clock::now(),
                         connections: number,
                     };
                 }

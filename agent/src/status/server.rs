@@ -116,7 +116,7 @@ async fn run(listener: &UnixListener, source: &StatusSource, shutdown: &Cancella
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
-        let accepted = tokio::select! {
+        let accepted = clock::select! {
             // cancel-safe: nothing is accepted
             () = shutdown.cancelled() => return,
             // cancel-safe: a connection that is not accepted waits in the system

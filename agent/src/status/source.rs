@@ -119,7 +119,7 @@ impl StatusSource {
                 Transport::Quic => "quic",
             },
             directory: config.database.parent().map(ToOwned::to_owned),
-            started: Timestamp::now(),
+            started: clock::now(),
             history,
             traffic: modules.traffic,
             devices: modules.devices,
@@ -139,7 +139,7 @@ impl StatusSource {
             Err(why) => (Vec::new(), vec![format!("pods: {why}")]),
         };
         let mappers = sources.mappers();
-        let now = Timestamp::now();
+        let now = clock::now();
         StatusReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: sources.node.clone(),

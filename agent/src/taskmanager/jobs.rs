@@ -192,7 +192,7 @@ impl Job {
         self.reports.push(ActionStatus {
             action: action.to_owned(),
             succ: false,
-            finish_time: jiff::Timestamp::now().to_string(),
+            finish_time: clock::now().to_string(),
             reason,
             extend: String::new(),
         });

@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 
 use componentbase::{Heartbeat, Link, Part, PartError, unix_millis};
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -100,7 +99,7 @@ impl Part for Task {
         worker.load().await;
         // an action may take as long as a download
         let _rest = heartbeat.idle();
-        tokio::select! {
+        clock::select! {
             // cancel-safe: an action that was not recorded is done again after the next start
             () = shutdown.cancelled() => {}
             () = async {
@@ -196,7 +195,7 @@ impl Worker {
                 self.received.notified().await;
                 continue;
             };
-            let outcome = tokio::select! {
+            let outcome = clock::select! {
                 outcome = self.act(&job) => outcome,
                 // cancel-safe: the job is gone
                 () = self.wait_cancelled(&job) => continue,
@@ -247,7 +246,7 @@ impl Worker {
         ActionStatus {
             action: name,
             succ: outcome.is_ok(),
-            finish_time: Timestamp::now().to_string(),
+            finish_time: clock::now().to_string(),
             reason: outcome.err().unwrap_or_default(),
             extend,
         }

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::{aggregate, roles::GROUP};
 use crate::Server;
@@ -84,7 +83,7 @@ fn object(kind: &str, name: &str, more_labels: impl IntoIterator<Item = String>)
     json!({
         "kind": kind, "apiVersion": format!("{GROUP}/v1"),
         "metadata": {
-            "name": name, "uid": Uuid::new_v4(), "creationTimestamp": timestamp::now(),
+            "name": name, "uid": clock::uuid(), "creationTimestamp": timestamp::now(),
             "labels": labels, "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
         },
     })

@@ -57,7 +57,7 @@ pub(super) async fn verify(
             .await?
             .map(|object| object.value())
             .transpose()?;
-        if found.is_none_or(|object| is_over(&object, uid, Timestamp::now())) {
+        if found.is_none_or(|object| is_over(&object, uid, clock::now())) {
             return Ok(Err(
                 "invalid bearer token: its pod or account no longer exists".to_owned(),
             ));

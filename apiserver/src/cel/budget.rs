@@ -1,6 +1,8 @@
 //! The cost limit of evaluations, in the units of Kubernetes: about one for each step, more for reading large values.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 use super::{error::EvalError, value::Val, weight};
 

@@ -1,6 +1,5 @@
 //! Deletes a definition: first its objects, then itself.
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::store::{commit, write};
@@ -69,12 +68,9 @@ async fn delete_all(api: &Server, scope: &Scope) -> Result<(), StatusError> {
     for object in api.store().list(scope, &Page::default()).await?.items {
         // what is served in no version has nobody who could take its finalizers away
         let next = match kind {
-            Some(kind) => deletion_effect(
-                kind,
-                &Deletion::default(),
-                &object.value()?,
-                Timestamp::now(),
-            ),
+            Some(kind) => {
+                deletion_effect(kind, &Deletion::default(), &object.value()?, clock::now())
+            }
             None => Next::Remove,
         };
         let value = match next {

@@ -6,7 +6,6 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use crate::Server;
 use kubeapi::{
@@ -162,7 +161,7 @@ async fn seed(api: &Server, definition: &CustomResourceDefinition) -> Result<(),
     };
     let Some(stored) = stored else {
         let metadata = metadata(&mut new);
-        default_to(metadata, "uid", Uuid::new_v4().to_string());
+        default_to(metadata, "uid", clock::uuid().to_string());
         default_to(metadata, "creationTimestamp", timestamp::now());
         default_to(metadata, "generation", 1);
         as_map(&mut new).shift_remove("status");

@@ -1,8 +1,9 @@
 //! Checks an object against its schema, with the API server's texts, which clients show.
 
+use clock::Instant;
 use std::{
     ops::{Deref, DerefMut},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::{Map, Value};

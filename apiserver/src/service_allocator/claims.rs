@@ -6,7 +6,6 @@ use std::{
 };
 
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
 use super::{
     fields::{held_claims, node_port, ports_mut},
@@ -48,7 +47,7 @@ impl Claim {
     }
 
     fn object(self, owner: &Value) -> Value {
-        let mut metadata = json!({"name": self.name(), "uid": Uuid::new_v4().to_string()});
+        let mut metadata = json!({"name": self.name(), "uid": clock::uuid().to_string()});
         let spec = json!({"parentRef": owner});
         match self {
             Self::Port(_) => json!({"metadata": metadata, "spec": spec}),

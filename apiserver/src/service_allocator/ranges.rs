@@ -2,8 +2,6 @@
 
 use std::net::Ipv4Addr;
 
-use rand::Rng;
-
 /// The addresses of services, `10.96.0.0/16`: kubeadm's default.
 const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 0);
 const PREFIX: u32 = 16;
@@ -55,12 +53,12 @@ pub(super) fn refuses_port(port: i64) -> Option<String> {
 
 /// Any address of those that nobody asks for.
 pub(super) fn any_address() -> Claim {
-    Claim::Address(nth(rand::rng().random_range(STATIC_ADDRESSES..MAX_OFFSET)))
+    Claim::Address(nth(clock::rng().random_range(STATIC_ADDRESSES..MAX_OFFSET)))
 }
 
 /// Any port of those that nobody asks for.
 pub(super) fn any_port() -> Claim {
-    Claim::Port(rand::rng().random_range(PORTS.0 + STATIC_PORTS..=PORTS.1))
+    Claim::Port(clock::rng().random_range(PORTS.0 + STATIC_PORTS..=PORTS.1))
 }
 
 /// All addresses, those that nobody asks for first.

@@ -1,9 +1,7 @@
 //! Who calls the administrators' API, and whether RBAC allows the request.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{sync::Arc, time::Duration};
 
 use http::{Method, StatusCode, request::Parts};
 use k8s_openapi::api::authentication::v1::UserInfo;

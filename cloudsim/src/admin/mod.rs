@@ -103,7 +103,7 @@ impl Reading {
     /// Returns the next lines; `None` when the caller may no longer read them.
     async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: a tick that is not seen comes again
                 _ = self.checks.tick() => {}
                 // cancel-safe: lines are taken only when this arm wins

@@ -349,7 +349,7 @@ impl Cloud {
     pub async fn stop(mut self) -> Result<(), TaskPanicked> {
         self.tasks.shutdown().cancel();
         let entries = self.entries.take();
-        let removed = tokio::task::spawn_blocking(|| drop(entries));
+        let removed = clock::spawn_blocking(|| drop(entries));
         let (stopped, _) = tokio::join!(self.tasks.wait(), removed);
         stopped
     }

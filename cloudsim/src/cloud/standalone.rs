@@ -237,7 +237,7 @@ async fn merge_kubeconfig(
         return Ok(None);
     };
     let is_temporary = options.data_dir.is_none();
-    let merged = tokio::task::spawn_blocking(move || {
+    let merged = clock::spawn_blocking(move || {
         let mut entries = destination.merge(&credentials)?;
         // also removed if nobody waits any more
         if is_temporary {
@@ -338,7 +338,7 @@ async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLo
         path: directory.clone(),
         source,
     };
-    tokio::fs::create_dir_all(directory).await.map_err(failed)?;
+    clock::fs::create_dir_all(directory).await.map_err(failed)?;
     let database = directory.join(DATABASE);
     let lock = StoreLock::take(&database)?;
     let options = SqliteOptions {

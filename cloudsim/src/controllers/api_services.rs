@@ -5,7 +5,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use futures::StreamExt;
-use jiff::Timestamp;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
     APIService, APIServiceCondition, APIServiceSpec, APIServiceStatus,
 };
@@ -35,7 +34,7 @@ pub async fn run(client: Client, stop: CancellationToken) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         // every branch can be dropped at its await: a notified change is only a reason to check
-        tokio::select! {
+        clock::select! {
             () = stop.cancelled() => return,
             Some(()) = definitions.next() => {}
             _ = ticks.tick() => {}
@@ -104,7 +103,7 @@ async fn mark_available(api: &Api<APIService>, name: &str) -> Result<(), kube::E
         status: "True".into(),
         reason: Some("Local".into()),
         message: Some("Local APIServices are always available".into()),
-        last_transition_time: Some(seconds(Timestamp::now())),
+        last_transition_time: Some(seconds(clock::now())),
     };
     let status = APIServiceStatus {
         conditions: Some(vec![condition]),

@@ -4,12 +4,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::controllers::reconciler::Action;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use kube::{
     ResourceExt,
     api::{Patch, PatchParams},
-    runtime::{controller::Action, reflector::ObjectRef},
+    runtime::reflector::ObjectRef,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -60,7 +61,7 @@ async fn reconcile(node: Arc<Node>, cluster: Arc<Cluster>) -> Result<Action, Fai
     if taints(&node).next().is_none() {
         return Ok(Action::await_change());
     }
-    let now = Timestamp::now();
+    let now = clock::now();
     let name = node.name_any();
     let is_here = |pod: &Pod| {
         pod.spec

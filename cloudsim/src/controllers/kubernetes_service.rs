@@ -65,7 +65,7 @@ async fn range(client: &Client) -> Result<(), kube::Error> {
         made => drop(made?),
     }
     let ready = json!({"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes Service CIDR is ready",
-        "lastTransitionTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()});
+        "lastTransitionTime": clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()});
     let status = Patch::Merge(json!({"status": {"conditions": [ready]}}));
     api.patch_status(NAME, &PatchParams::default(), &status)
         .await

@@ -30,6 +30,7 @@ pub mod node_lifecycle;
 mod panics;
 mod pod_gc;
 mod policy;
+mod reconciler;
 mod refusal_log;
 pub(crate) mod rejected_nodes;
 mod requeue;

@@ -3,17 +3,13 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt;
+use crate::controllers::reconciler::{Action, Controller};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use kube::{
     Api, Client, ResourceExt,
     api::{ObjectMeta, PostParams},
     core::PartialObjectMeta,
-    runtime::{
-        controller::{Action, Controller},
-        reflector::ObjectRef,
-        watcher,
-    },
+    runtime::{reflector::ObjectRef, watcher},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -57,7 +53,7 @@ pub async fn ensure_initial(client: &Client) -> Result<(), kube::Error> {
         name: Some(TOKEN_TRACKING.to_owned()),
         ..ObjectMeta::default()
     };
-    let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let today = clock::now().strftime("%Y-%m-%d").to_string();
     let data = Some([("since".to_owned(), today)].into());
     let map = ConfigMap {
         metadata,
@@ -99,12 +95,10 @@ pub async fn run(client: Client, defaults: NamespaceDefaults, shutdown: Cancella
     controller
         .run(
             catch_panics("namespace-defaults", reconcile),
-            |_, error, _| after_failure("create the default objects of a namespace", error),
+            |_, error| after_failure("create the default objects of a namespace", error),
             Arc::new((client, defaults)),
+            shutdown,
         )
-        // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
-        .take_until(shutdown.cancelled_owned())
-        .for_each(|_| async {})
         .await;
 }
 

@@ -114,7 +114,7 @@ impl Revoker {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
+    use std::time::Duration;
 
     use kube::api::PostParams;
     use objectstore::MemoryStore;
@@ -132,7 +132,7 @@ mod tests {
             NodeCertificates::new(store),
             Api::<Node>::all(client.clone()),
         );
-        let ca = Ca::generate(SystemTime::now()).unwrap();
+        let ca = Ca::generate(clock::system_now()).unwrap();
         let mut shown = Vec::new();
         for name in ["early", "late", "stays"] {
             let (csr, usages) = (
@@ -144,7 +144,7 @@ mod tests {
                     csr.der(),
                     &usages,
                     Duration::from_secs(3600),
-                    SystemTime::now(),
+                    clock::system_now(),
                 )
                 .unwrap();
             certificates

@@ -1,8 +1,8 @@
 //! Panics at one object: a defect that this object reveals. It is logged with the object, which is tried again after growing waits, while
 //! the other objects and controllers continue. A panic anywhere else in a task of the cloud still ends the cloud ([`crate::tasks`]).
 
+use clock::HashMap;
 use std::{
-    collections::HashMap,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, LazyLock},
@@ -10,8 +10,9 @@ use std::{
     time::Duration,
 };
 
+use crate::controllers::reconciler::Action;
 use futures::{FutureExt, future::BoxFuture};
-use kube::{ResourceExt, runtime::controller::Action};
+use kube::ResourceExt;
 use parking_lot::Mutex;
 use tracing::error;
 

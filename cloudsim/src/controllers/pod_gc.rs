@@ -3,11 +3,8 @@
 //!
 //! Source: Kubernetes' pod garbage collector.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use clock::{HashMap, HashSet};
+use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -50,7 +47,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
             &nodes,
             &mut missing,
             TERMINATED_POD_THRESHOLD,
-            Timestamp::now(),
+            clock::now(),
         ) {
             if let Err(error) = collect(&cluster, &pod, why).await {
                 warn!(error = &error as &dyn std::error::Error, pod = %pod.name_any(), "failed to garbage-collect pod; retrying");
@@ -194,7 +191,7 @@ fn failure_patch(pod: &Pod, why: GcReason) -> Value {
         patch["status"]["conditions"] = json!([{
             "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists",
-            "lastTransitionTime": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "lastTransitionTime": clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             "observedGeneration": pod.metadata.generation,
         }]);
     }

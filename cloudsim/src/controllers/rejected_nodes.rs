@@ -1,6 +1,8 @@
 //! Records that a node was rejected as an event of its Node: the node itself cannot report it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;

@@ -1,11 +1,9 @@
 //! What a controller does after a failure: when it logs it, and when it tries again.
 
-use std::{
-    sync::LazyLock,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{sync::LazyLock, time::Duration};
 
-use kube::runtime::controller::Action;
+use crate::controllers::reconciler::Action;
 use limits::Repeated;
 use parking_lot::Mutex;
 use tracing::{debug, warn};

@@ -5,8 +5,8 @@
 //! Source: `reliablesyncs.kubeedge.io/v1alpha1`; objects are named `<node>.<uid>`, and those of namespaced objects are in the object's
 //! namespace.
 
+use clock::HashMap;
 use std::{
-    collections::HashMap,
     fmt::{self, Debug},
     sync::Arc,
 };
@@ -100,7 +100,7 @@ impl SyncRecords {
     }
 
     async fn read(&self) -> Result<HashMap<String, Synced>, kube::Error> {
-        let mut all = HashMap::<_, Synced>::new();
+        let mut all = HashMap::<_, Synced>::default();
         for url in [
             ObjectSync::url_path(&(), None),
             ClusterObjectSync::url_path(&(), None),

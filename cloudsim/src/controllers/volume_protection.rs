@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use crate::controllers::reconciler::Action;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::{
     Api, ResourceExt,
     api::{ListParams, Patch, PatchParams},
-    runtime::{controller::Action, reflector::ObjectRef},
+    runtime::reflector::ObjectRef,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

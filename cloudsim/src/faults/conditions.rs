@@ -1,9 +1,7 @@
 //! The conditions of a link: whether it is up, and what becomes of its messages. Pure.
 
-use std::{
-    str::FromStr,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 

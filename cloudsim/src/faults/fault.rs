@@ -1,11 +1,7 @@
 //! Single faults, and what those of one node's link mean together. Pure.
 
-use std::{
-    fmt,
-    str::FromStr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use record::Side;
@@ -86,7 +82,7 @@ pub(crate) struct ActiveConditions {
 
 impl ActiveFault {
     pub(super) fn new(id: u64, target: FaultTarget, conditions: Conditions, now: Instant) -> Self {
-        let since = Timestamp::now();
+        let since = clock::now();
         let lasting: Option<Duration> = conditions.lasting.map(Period::get);
         Self {
             effect: ActiveConditions {

@@ -1,10 +1,8 @@
 //! One direction of a link: which messages arrive, when, and in which order. No clock and no I/O: chance comes from a seed, and the time
 //! is an argument.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{collections::BTreeMap, time::Duration};
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 

@@ -1,6 +1,6 @@
 //! Link faults while a node connects: a cut link refuses it, and a half-open one does not answer.
 
-use std::time::Instant;
+use clock::Instant;
 
 use tokio::time::{sleep, sleep_until};
 
@@ -33,7 +33,7 @@ pub(crate) async fn wait_for_link(faults: &Faults, node: &str) -> Result<(), Lin
             }
             Link::HalfOpen => swallowed = true,
         }
-        tokio::select! {
+        clock::select! {
             // cancel-safe: both hold no data; the sender lives in the faults
             _ = changes.changed() => {}
             () = sleep_until_opt(until) => {}
@@ -44,7 +44,7 @@ pub(crate) async fn wait_for_link(faults: &Faults, node: &str) -> Result<(), Lin
 /// Sleeps until this moment; forever if there is none.
 pub(crate) async fn sleep_until_opt(moment: Option<Instant>) {
     match moment {
-        Some(moment) => sleep_until(moment.into()).await,
+        Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
     }
 }

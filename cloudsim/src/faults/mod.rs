@@ -21,13 +21,10 @@ mod session_link;
 mod skew;
 mod stale;
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::HashMap;
+use clock::Instant;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{
@@ -120,7 +117,7 @@ struct State {
 
 /// Returns the time of tokio's clock, which is virtual in a simulation.
 pub(crate) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
+    tokio::time::Instant::now()
 }
 
 /// A hostile message to be written, with a channel that reports that it was.
@@ -150,7 +147,7 @@ impl State {
         self.faults = rest;
         let has_any = !ended.is_empty();
         for mut one in ended {
-            one.fault.until = Some(Timestamp::now());
+            one.fault.until = Some(clock::now());
             self.past.push_back(one.fault);
         }
         while self.past.len() > MAX_PAST {
@@ -261,7 +258,7 @@ impl Faults {
         loop {
             changes.borrow_and_update();
             let next = self.end_expired(now());
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: none of them holds data; the sender lives in the faults
                 () = stop.cancelled() => return,
                 _ = changes.changed() => {}

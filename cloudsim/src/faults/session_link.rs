@@ -1,9 +1,7 @@
 //! The link of one session: its present conditions, and its two directions. No I/O; the time is an argument.
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    time::Instant,
-};
+use clock::Instant;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use wire::{Message, Up, Upstream};
 

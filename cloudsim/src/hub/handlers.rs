@@ -70,7 +70,7 @@ pub(super) async fn handle_requests(
 ) {
     let mut dispatcher = UpstreamDispatcher::open(node, controllers, &answers);
     loop {
-        let request = tokio::select! {
+        let request = clock::select! {
             // cancel-safe: a request is taken only when this arm wins
             request = requests.recv() => request,
             // cancel-safe: it waits for one watch after the other
@@ -95,7 +95,7 @@ pub(super) async fn write_records(
     loop {
         let due = pending_acks.due();
         // The order does not matter: neither branch delays the other for long.
-        let (record, waiting) = tokio::select! {
+        let (record, waiting) = clock::select! {
             // cancel-safe: an entry is taken only when this arm wins
             entry = entries.recv() => match entry {
                 Some((Record::Holds(object, revision), None)) => {

@@ -1,10 +1,7 @@
 //! A node's connection with its injected faults: the adapter between the transport and `faults`. It makes no decisions.
 
-use std::{
-    net::SocketAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -110,7 +107,7 @@ impl Reader {
                 return message.read().map(Some).map_err(EndReason::Malformed);
             }
             let wake = earlier(link_state.until, self.uplink.due());
-            tokio::select! {
+            clock::select! {
                 // biased: the order only makes runs repeatable
                 biased;
                 // cancel-safe: both hold no data; the sender lives in the faults

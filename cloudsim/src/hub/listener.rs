@@ -132,7 +132,7 @@ impl Hub {
 
     async fn accept(&mut self, tasks: &TaskTracker, shutdown: &CancellationToken) {
         loop {
-            let accepted = tokio::select! {
+            let accepted = clock::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
@@ -178,7 +178,7 @@ async fn serve(
     };
     let evicted = OptionFuture::from(slot.as_ref().map(ConnectionSlot::wait_evicted));
     let upgrading = async { upgrade(connecting.await?, &shared).await };
-    let upgraded = tokio::select! {
+    let upgraded = clock::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
         Some(()) = evicted => return debug!(%peer, "connection without a session evicted: limit reached"),

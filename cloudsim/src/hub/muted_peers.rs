@@ -1,7 +1,7 @@
 //! A UDP socket that drops all packets of some peers: a half-open link for QUIC, whose keepalives are below its messages.
 
+use clock::HashSet;
 use std::{
-    collections::HashSet,
     io::{self, IoSliceMut},
     net::SocketAddr,
     pin::Pin,

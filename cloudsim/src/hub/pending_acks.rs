@@ -2,10 +2,8 @@
 //! meanwhile. When a node acknowledges much at once, only the last revision of each object must be written, and more urgent API calls go
 //! first.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    time::Duration,
-};
+use clock::HashMap;
+use std::{collections::VecDeque, time::Duration};
 
 use tokio::time::Instant;
 

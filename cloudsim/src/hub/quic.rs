@@ -117,7 +117,7 @@ impl QuicHub {
     ) {
         let mut shown = self.trust.certificate();
         loop {
-            let accepted = tokio::select! {
+            let accepted = clock::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
@@ -165,7 +165,7 @@ async fn serve(
     shutdown: CancellationToken,
 ) {
     let peer = incoming.remote_address();
-    let welcomed = tokio::select! {
+    let welcomed = clock::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
         () = slot.wait_evicted() => return debug!(%peer, "QUIC connection without a session evicted: limit reached"),

@@ -1,6 +1,7 @@
 //! One node's session: sends what the node lacks, and handles its messages in order.
 
-use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Instant};
+use clock::Instant;
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt;
 use limits::{Repeated, is_stalled};
@@ -79,7 +80,7 @@ async fn serve(
         writer,
         lane: AckLane::new(shared.limits.acknowledgement),
         early: Some(Vec::new()),
-        synced: Synced::new(),
+        synced: Synced::default(),
         work_queue: WorkQueue::new(BTreeSet::new()),
         unread: Repeated::default(),
         oversized: OversizedMessages::new(shared.limits.max_sent_message),
@@ -162,7 +163,7 @@ impl Session<'_> {
                 Err(ended) => return ended,
             };
             let silent = self.heard + keepalive;
-            let done = tokio::select! {
+            let done = clock::select! {
                 // Biased: the order only makes runs repeatable. Nothing is starved: a node that sends much fills the queue of its
                 // requests, and is then not read.
                 biased;
@@ -200,7 +201,7 @@ impl Session<'_> {
                     Ok(())
                 }
                 // cancel-safe: sleeping holds no data
-                () = sleep_until(next.unwrap_or(silent).min(silent).into()) => {
+                () = sleep_until(next.unwrap_or(silent).min(silent)) => {
                     if is_stalled(keepalive, now().saturating_duration_since(self.heard)) {
                         // this process stood still itself: what the node sent may not have been read
                         self.heard = now();

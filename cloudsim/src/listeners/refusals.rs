@@ -1,6 +1,7 @@
 //! Connections that are refused again and again, as from an agent of another cloud: they are logged at growing intervals.
 
-use std::{error::Error, io, net::IpAddr, sync::Arc, time::Instant};
+use clock::Instant;
+use std::{error::Error, io, net::IpAddr, sync::Arc};
 
 use limits::Repeated;
 use parking_lot::Mutex;

@@ -5,10 +5,8 @@ mod account;
 mod origin;
 mod sessions;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts};

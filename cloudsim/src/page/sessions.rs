@@ -1,10 +1,8 @@
 //! Codes of login links, and sessions: random texts with a user and an end. All in memory, with bounds.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::HashMap;
+use clock::Instant;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::HeaderMap;
@@ -142,7 +140,7 @@ impl Grants {
         if self.0.len() >= MAX_GRANTS {
             self.remove_oldest(|_| true);
         }
-        let text = URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>());
+        let text = URL_SAFE_NO_PAD.encode(clock::rng().random::<[u8; 32]>());
         let grant = Grant {
             user,
             end,

@@ -36,7 +36,7 @@ where
     let stop = CancellationToken::new();
     let guard = stop.clone().drop_guard();
     tokio::spawn(async move {
-        tokio::select! {
+        clock::select! {
             // cancel-safe: nothing of it is needed any more
             () = stop.cancelled() => {}
             _ = connection.with_upgrades() => {}

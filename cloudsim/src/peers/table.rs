@@ -1,9 +1,7 @@
 //! Which replica has a node. Pure.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    net::SocketAddr,
-};
+use clock::HashMap;
+use std::{collections::BTreeSet, net::SocketAddr};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! TLS between replicas.
 
-use std::{sync::Arc, time::SystemTime};
+use std::sync::Arc;
 
 use kube::Client;
 use rustls::{ClientConfig, RootCertStore, ServerConfig, server::WebPkiClientVerifier};
@@ -20,7 +20,7 @@ pub(crate) struct PeerTls {
 impl PeerTls {
     /// Reads the CA that the replicas share, or makes it, and signs certificates for this replica.
     pub(crate) async fn ensure(client: &Client) -> Result<Self, PkiError> {
-        let (ca, now) = (ensure_replica_ca(client).await?, SystemTime::now());
+        let (ca, now) = (ensure_replica_ca(client).await?, clock::system_now());
         let pair = |(certificate, key): (Vec<u8>, Vec<u8>)| {
             (
                 vec![CertificateDer::from(certificate)],

@@ -3,8 +3,6 @@
 //! kube-scheduler, kube-controller-manager, metrics-server and every other server with Kubernetes' apiserver library read it to
 //! authenticate the API's clients. Source: Kubernetes' cluster authentication trust controller.
 
-use std::time::SystemTime;
-
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client,
@@ -25,7 +23,7 @@ const CLIENT_CA_KEY: &str = "client-ca-file";
 /// passes as a proxied one.
 pub async fn publish(client: &Client, ca_pem: &str) -> Result<(), PkiError> {
     let api = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE);
-    let nobody = Ca::generate(SystemTime::now())?;
+    let nobody = Ca::generate(clock::system_now())?;
     let entry = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let data = [
         entry(CLIENT_CA_KEY, ca_pem),

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use kube::Client;
@@ -14,7 +14,6 @@ use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
-use uuid::Uuid;
 use wire::enroll::{Ca, Token, TokenScope, is_node_name, verify_bearer};
 
 use super::{
@@ -122,7 +121,7 @@ impl JoinTokens {
             id: None,
         };
         if let Some(uses) = request.uses {
-            let id = Uuid::new_v4().to_string();
+            let id = clock::uuid().to_string();
             let value = json!({"metadata": {"name": id}, "uses": uses, "expires": now() + seconds});
             let mut changes = vec![Change {
                 name: id.clone(),
@@ -135,7 +134,7 @@ impl JoinTokens {
         }
         Ok(Token::mint_for(
             ca,
-            SystemTime::now(),
+            clock::system_now(),
             Duration::from_secs(seconds),
             &scope,
         )?)
@@ -188,7 +187,7 @@ impl JoinTokens {
 }
 
 fn now() -> u64 {
-    SystemTime::now()
+    clock::system_now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
         .as_secs()
@@ -210,7 +209,7 @@ impl JoinToken {
 
     /// Makes and stores a token.
     pub async fn renew(client: &Client, ca: &Ca) -> Result<String, PkiError> {
-        let token = Token::mint(ca, SystemTime::now(), LIFETIME)?;
+        let token = Token::mint(ca, clock::system_now(), LIFETIME)?;
         Secrets::new(client)
             .put(
                 SECRET,
@@ -239,7 +238,7 @@ impl JoinToken {
         // the first tick comes at once, when the token has just been checked
         ticks.tick().await;
         loop {
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => return,
                 _ = ticks.tick() => {}
@@ -277,7 +276,7 @@ mod tests {
     async fn a_token_is_good_for_its_node_its_time_and_its_uses() {
         let (tokens, ca) = (
             JoinTokens::new(MemoryStore::new()),
-            Ca::generate(SystemTime::now()).unwrap(),
+            Ca::generate(clock::system_now()).unwrap(),
         );
         let request = TokenRequest {
             node: Some("edge-1".into()),
@@ -286,9 +285,9 @@ mod tests {
         };
         let token = tokens.mint(&ca, &request).await.unwrap();
         let jwt = Token::parse(&token).unwrap().jwt().to_owned();
-        let scope = verify_bearer(&jwt, &ca, SystemTime::now()).unwrap();
+        let scope = verify_bearer(&jwt, &ca, clock::system_now()).unwrap();
         assert_eq!(scope.node.as_deref(), Some("edge-1"));
-        assert!(verify_bearer(&jwt, &ca, SystemTime::now() + Duration::from_secs(601)).is_err());
+        assert!(verify_bearer(&jwt, &ca, clock::system_now() + Duration::from_secs(601)).is_err());
         let id = scope.id.unwrap();
         for _ in 0..2 {
             tokens.take(&id).await.unwrap();
@@ -302,8 +301,12 @@ mod tests {
             Err(JoinTokenError::UsedUp)
         ));
         let shared = tokens.mint(&ca, &TokenRequest::default()).await.unwrap();
-        let scope =
-            verify_bearer(Token::parse(&shared).unwrap().jwt(), &ca, SystemTime::now()).unwrap();
+        let scope = verify_bearer(
+            Token::parse(&shared).unwrap().jwt(),
+            &ca,
+            clock::system_now(),
+        )
+        .unwrap();
         assert_eq!(scope, TokenScope::default());
     }
 
@@ -316,8 +319,8 @@ mod tests {
             .await
             .unwrap();
         let (ca, other) = (
-            Ca::generate(SystemTime::now()).unwrap(),
-            Ca::generate(SystemTime::now()).unwrap(),
+            Ca::generate(clock::system_now()).unwrap(),
+            Ca::generate(clock::system_now()).unwrap(),
         );
         let first = JoinToken::ensure(&client, &ca).await.unwrap();
         assert_eq!(JoinToken::ensure(&client, &ca).await.unwrap(), first);
@@ -346,7 +349,7 @@ mod tests {
     async fn tokens_out_of_bounds_are_refused() {
         let (tokens, ca) = (
             JoinTokens::new(MemoryStore::new()),
-            Ca::generate(SystemTime::now()).unwrap(),
+            Ca::generate(clock::system_now()).unwrap(),
         );
         let none = TokenRequest::default();
         for request in [

@@ -15,7 +15,7 @@ mod service_accounts;
 mod tls;
 mod trust;
 
-use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kube::Client;
 use objectstore::{Key, Resource};
@@ -135,7 +135,7 @@ impl Pki {
 
     /// Signs a new client certificate with all rights; returns it as DER with its key as SEC1 DER.
     pub fn sign_admin(&self) -> Result<(Vec<u8>, Vec<u8>), PkiError> {
-        Ok(self.ca.sign_admin(SystemTime::now())?)
+        Ok(self.ca.sign_admin(clock::system_now())?)
     }
 }
 
@@ -171,7 +171,7 @@ async fn ensure_ca(
     secrets: &Secrets,
     (secret, cert, key): (&'static str, &'static str, &'static str),
 ) -> Result<Ca, PkiError> {
-    let made = Ca::generate(SystemTime::now())?;
+    let made = Ca::generate(clock::system_now())?;
     let made = BTreeMap::from([
         (cert, made.cert_der().to_vec()),
         (key, made.key_sec1_der().to_vec()),
@@ -232,7 +232,7 @@ async fn ensure_server(
                 }
             }
         }
-        let (signed, signed_key) = ca.sign_server(&all, SystemTime::now())?;
+        let (signed, signed_key) = ca.sign_server(&all, clock::system_now())?;
         let fields = BTreeMap::from([(cert, signed.clone()), (key, signed_key.clone())]);
         if secrets.put_over(secret, fields, version).await? {
             return Ok((signed, signed_key));

@@ -202,7 +202,7 @@ mod tests {
         use rustls::{RootCertStore, crypto::ring::default_provider, server::WebPkiClientVerifier};
         use wire::enroll::{Ca, Csr, Usage};
 
-        let (now, day) = (SystemTime::now(), Duration::from_secs(24 * 3600));
+        let (now, day) = (clock::system_now(), Duration::from_secs(24 * 3600));
         let (ours, other) = (
             Ca::generate(now - day * 30).unwrap(),
             Ca::generate(now - day * 30).unwrap(),
@@ -231,8 +231,11 @@ mod tests {
             (Duration::ZERO, &other, now - day * 3, false, false),
         ] {
             let verifier = NodeVerifier::new(strict.clone(), grace, reports.clone());
-            let verified =
-                verifier.verify_client_cert(&certificate(ca, begin), &[], UnixTime::now());
+            let verified = verifier.verify_client_cert(
+                &certificate(ca, begin),
+                &[],
+                UnixTime::since_unix_epoch(clock::since_unix_epoch()),
+            );
             assert_eq!(verified.is_ok(), is_valid, "{verified:?}");
             let report = expired.try_recv().ok().map(|report| report.node);
             assert_eq!(report.as_deref(), is_reported.then_some("edge-1"));

@@ -13,7 +13,6 @@ use k8s_openapi::{
     api::authentication::v1::TokenRequestStatus, apimachinery::pkg::apis::meta::v1::Time,
 };
 use serde_json::{Value, json};
-use uuid::Uuid;
 use wire::enroll::{EcKey, verify_es256_within};
 
 /// The issuer, and the audience of requests without one; a real cluster's default.
@@ -66,7 +65,7 @@ impl TokenIssuer for ServiceAccountTokens {
     async fn issue(&self, grant: &TokenGrant) -> Result<TokenRequestStatus, TokenError> {
         let key = self.key()?;
         let failed = |error: &dyn std::fmt::Display| TokenError::Failed(error.to_string());
-        let now = SystemTime::now();
+        let now = clock::system_now();
         let expiry = now.checked_add(grant.lifetime.min(self.max_lifetime));
         let expiry =
             expiry.ok_or_else(|| failed(&"the token's lifetime is too long for a date"))?;
@@ -83,7 +82,7 @@ impl TokenIssuer for ServiceAccountTokens {
     async fn verify(&self, token: &str, audiences: &[String]) -> Result<VerifiedToken, TokenError> {
         let refused = |why: &str| TokenError::Refused(format!("invalid bearer token: {why}"));
         let claims =
-            verify_es256_within(token, self.key()?.public_key(), SystemTime::now(), LEEWAY)
+            verify_es256_within(token, self.key()?.public_key(), clock::system_now(), LEEWAY)
                 .map_err(|error| refused(&error.to_string()))?;
         verify_claims(&claims, audiences).map_err(refused)
     }
@@ -190,7 +189,7 @@ fn claims(grant: &TokenGrant, now: SystemTime, expiry: SystemTime) -> Value {
     }
     json!({
         "aud": audiences, "exp": seconds(expiry), "iat": seconds(now), "nbf": seconds(now), "iss": ISSUER,
-        "jti": Uuid::new_v4().to_string(), "sub": format!("system:serviceaccount:{namespace}:{name}"),
+        "jti": clock::uuid().to_string(), "sub": format!("system:serviceaccount:{namespace}:{name}"),
         "kubernetes.io": kubernetes,
     })
 }
@@ -223,7 +222,7 @@ mod tests {
         issuer.set_key(key);
         let status = issuer.issue(&grant(BoundKind::Pod, 3600)).await.unwrap();
         let claims =
-            verify_es256_within(&status.token, &public, SystemTime::now(), LEEWAY).unwrap();
+            verify_es256_within(&status.token, &public, clock::system_now(), LEEWAY).unwrap();
         assert_eq!(claims["sub"], "system:serviceaccount:ns:robot");
         assert_eq!(claims["aud"], json!([ISSUER]));
         assert_eq!(
@@ -286,7 +285,7 @@ mod tests {
         ));
         issuer.set_key(EcKey::generate().unwrap());
         let end = issuer.issue(&long).await.unwrap().expiration_timestamp.0;
-        let life = end.duration_since(jiff::Timestamp::now()).as_secs();
+        let life = end.duration_since(clock::now()).as_secs();
         assert!((7100..=7200).contains(&life), "{life}");
     }
 }

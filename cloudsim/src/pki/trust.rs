@@ -1,9 +1,6 @@
 //! The certificates that CloudHub, the stream server and the enrolment server show and accept: the cloud's own, or those of a fault.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::Duration};
 
 use rustls::{ServerConfig, server::danger::ClientCertVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer, UnixTime};
@@ -61,7 +58,7 @@ impl Trust {
         faults: &Faults,
         certificates: NodeCertificates,
     ) -> Result<Self, PkiError> {
-        let rotated = Arc::new(Ca::generate(SystemTime::now())?);
+        let rotated = Arc::new(Ca::generate(clock::system_now())?);
         let mut keys = Vec::new();
         for certificate in Certificate::ALL {
             let identity = identity(pki, &rotated, names, certificate)?;
@@ -122,7 +119,7 @@ impl Trust {
     }
 
     fn verify(&self, certificate: &CertificateDer<'_>, server: usize) -> Result<(), rustls::Error> {
-        let now = UnixTime::now();
+        let now = UnixTime::since_unix_epoch(clock::since_unix_epoch());
         self.keys().verifiers[server]
             .verify_client_cert(certificate, &[], now)
             .map(drop)
@@ -188,7 +185,7 @@ impl Trust {
 
     /// Signs a join token with that CA, valid for a day.
     pub fn token(&self) -> Result<String, PkiError> {
-        Ok(Token::mint(self.authority(), SystemTime::now(), DAY)?)
+        Ok(Token::mint(self.authority(), clock::system_now(), DAY)?)
     }
 
     /// Waits until other keys are to be shown; forever if they cannot change. Cancel-safe: a change that is not seen is kept.
@@ -225,7 +222,7 @@ fn identity(
     names: &[String],
     certificate: Certificate,
 ) -> Result<ServerIdentity, PkiError> {
-    let (ca, now) = (pki.ca(), SystemTime::now());
+    let (ca, now) = (pki.ca(), clock::system_now());
     let year = DAY * 365;
     let (cert, key) = match certificate {
         Certificate::Genuine => return Ok(pki.server().clone_key()),

@@ -57,7 +57,7 @@ pub(super) async fn run(
         }
     };
     const CUT: &str = "the link is cut by fault injection";
-    let is_cut = tokio::select! {
+    let is_cut = clock::select! {
         // cancel-safe: the connection ends
         () = streams => false,
         () = reports => false,
@@ -95,12 +95,12 @@ async fn accept_streams(
             // before the next stream is accepted: until then QUIC gives the node no credit for more
             let ready = rate.ready_at();
             rate.record(now());
-            sleep_until(ready.into()).await;
+            sleep_until(ready).await;
             connection.accept_bi().await
         };
         tokio::pin!(accept);
         let stream = loop {
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: the one that is not ready goes on
                 stream = &mut accept => break stream,
                 Some(_) = tasks.join_next() => {}
@@ -121,7 +121,7 @@ async fn wait_cut(node: &str, faults: &Faults) {
             return;
         }
         let LinkState { until, .. } = LinkState::of(faults.on(node).as_ref(), now());
-        tokio::select! {
+        clock::select! {
             // cancel-safe: they hold no data; the sender lives in the faults
             _ = changes.changed() => {}
             () = sleep_until_opt(until) => {}

@@ -117,7 +117,7 @@ fn transport() -> TransportConfig {
 /// Serves the streams of another replica until its connection ends.
 async fn serve(incoming: Incoming, slot: ConnectionSlot, relays: Relays) {
     let peer = incoming.remote_address();
-    let accepted = tokio::select! {
+    let accepted = clock::select! {
         // cancel-safe: a half-made connection is simply closed
         () = slot.wait_evicted() => return debug!(%peer, "connection of another replica evicted: limit reached"),
         accepted = timeout(HANDSHAKE_TIMEOUT, incoming) => accepted,

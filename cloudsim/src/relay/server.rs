@@ -122,7 +122,7 @@ impl RelayServer {
         let tasks = TaskTracker::new();
         let mut shown = self.shared.trust.certificate();
         loop {
-            let accepted = tokio::select! {
+            let accepted = clock::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
@@ -171,7 +171,7 @@ fn server_config(tls: &rustls::ServerConfig) -> Result<ServerConfig, RelayBindEr
 /// Serves one connection until it ends.
 async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, shared: Shared) {
     let peer = incoming.remote_address();
-    let accepted = tokio::select! {
+    let accepted = clock::select! {
         // cancel-safe: a half-made connection is simply closed
         () = slot.wait_evicted() => return debug!(%peer, "relay connection evicted: limit reached"),
         accepted = timeout(HANDSHAKE_TIMEOUT, accept(incoming, &shared)) => accepted,

@@ -1,6 +1,8 @@
 //! Copies the bytes of two streams into each other, until both have ended, or one of them is gone.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 use parking_lot::Mutex;
 use quinn::{Connection, ReadError, RecvStream, SendStream, VarInt, WriteError};
@@ -80,7 +82,7 @@ pub(super) async fn splice(one: NodeStream<'_>, other: NodeStream<'_>, joined: &
             },
         )
     };
-    tokio::select! {
+    clock::select! {
         // cancel-safe: what has not ended by then is broken off
         _ = both => {}
         () = wait_stalled(&progress) => {}
@@ -168,7 +170,7 @@ async fn copy(from: &mut RecvStream, to: &mut Writer, copied: impl Fn(usize)) ->
     let stopped = to.stream.stopped();
     tokio::pin!(stopped);
     loop {
-        let read = tokio::select! {
+        let read = clock::select! {
             // cancel-safe: a chunk is taken only by the arm that wins
             read = from.read_chunk(CHUNK_SIZE, true) => read,
             why = &mut stopped => {

@@ -1,7 +1,8 @@
 //! The nodes that are connected to the relay, and the traffic between them.
 
+use clock::HashMap;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     net::SocketAddr,
     sync::{
         Arc, OnceLock,
@@ -168,7 +169,7 @@ impl Relays {
                 all,
                 each: all / NODE_FRACTION,
             }),
-            since: Timestamp::now(),
+            since: clock::now(),
             paths: Arc::clone(&paths),
         };
         let mut nodes = self.0.nodes.lock();

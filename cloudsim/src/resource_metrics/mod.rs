@@ -15,7 +15,6 @@ mod scrape;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use kube::Client;
 use kubeapi::{BoxError, ComputedKind, ComputedObjects, Kind, NodeStreams};
 use objectstore::Store;
@@ -68,7 +67,7 @@ impl ComputedObjects for ResourceMetrics {
     async fn list(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Vec<Value>, BoxError> {
         self.scraper.wait_scraped().await;
         let all = self.inventory.list(&kind.plural, namespace, name).await?;
-        let now = Timestamp::now();
+        let now = clock::now();
         let mut found = Vec::new();
         for measured in all {
             found.extend(if kind.kind == objects::NODE {

@@ -6,7 +6,6 @@ use bytes::BytesMut;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
-use jiff::Timestamp;
 use kubeapi::{BoxError, NodeAnswer, NodeError, NodeRequest, NodeStreams};
 use parking_lot::Mutex;
 use tokio::{
@@ -229,7 +228,7 @@ impl Scraper {
         }
         Ok(page::read(
             std::str::from_utf8(&page)?,
-            Timestamp::now().as_millisecond(),
+            clock::now().as_millisecond(),
         )?)
     }
 }

@@ -1,6 +1,7 @@
 //! Bodies of calls, read within limits for each client and for all: memory is reserved as bytes arrive, and released soon if they do not.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
+use clock::HashMap;
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;

@@ -1,6 +1,7 @@
 //! Runs of agents that had a node's session, and the one that asks for it while another run has it. Pure.
 
-use std::{collections::HashMap, net::SocketAddr};
+use clock::HashMap;
+use std::net::SocketAddr;
 
 use jiff::{SignedDuration, Timestamp};
 use wire::instance::Instance;

@@ -4,7 +4,8 @@
 //! The record of what was sent is then treated as unacknowledged, not as absent: a node that has lost only its certificate must still be
 //! told of deletions.
 
-use std::{collections::HashMap, sync::Arc};
+use clock::HashMap;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 

@@ -1,9 +1,8 @@
 //! Sessions at other replicas of the cloud: a node has one session among all of them. Pure except for the clock.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use clock::HashMap;
+use clock::Instant;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use wire::instance::Instance;
@@ -34,7 +33,7 @@ pub(super) struct RemoteSessions {
 impl RemoteSessions {
     /// Keeps the newest session of each node.
     pub(super) fn new(sessions: Vec<RemoteSession>) -> Self {
-        let mut nodes: HashMap<String, RemoteSession> = HashMap::new();
+        let mut nodes: HashMap<String, RemoteSession> = HashMap::default();
         for session in sessions {
             if nodes
                 .get(&session.node)

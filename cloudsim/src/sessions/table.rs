@@ -1,7 +1,7 @@
 //! The table of running sessions: a newer session of a node ends the older one, never the reverse.
 
+use clock::HashMap;
 use std::{
-    collections::HashMap,
     net::{IpAddr, SocketAddr},
     sync::{Arc, OnceLock, atomic::Ordering},
 };
@@ -142,7 +142,7 @@ impl Sessions {
         let Some(taken) = taken.filter(|_| duplicate_agents.had_session(node, instance)) else {
             return Ok(());
         };
-        duplicate_agents.record_refused(node, instance, address, Timestamp::now());
+        duplicate_agents.record_refused(node, instance, address, clock::now());
         Err(format!("another agent of this name is connected, {taken}"))
     }
 
@@ -202,7 +202,7 @@ impl Sessions {
         let place = session_request.describe();
         let entry = Entry {
             session_request,
-            since: Timestamp::now(),
+            since: clock::now(),
             token,
             taken_over,
             traffic,
@@ -295,7 +295,7 @@ impl Sessions {
                         .map(|instance| instance.start_time().to_owned()),
                     rival: table
                         .duplicate_agents
-                        .of(&session_request.node, Timestamp::now()),
+                        .of(&session_request.node, clock::now()),
                     node: session_request.node.clone(),
                     since: *since,
                     address: session_request.address,

@@ -50,7 +50,7 @@ async fn relay(client: impl NodeIo, node: Box<dyn NodeIo>) {
     let (mut client_reader, mut client_writer) = tokio::io::split(client);
     let (node_reader, mut node_writer) = tokio::io::split(node);
     let mut node_reader = BufReader::with_capacity(RELAY_BUFFER_BYTES, node_reader);
-    let ended = tokio::select! {
+    let ended = clock::select! {
         ended = tokio::io::copy_buf(&mut node_reader, &mut client_writer) => ended,
         // the client has gone, so nobody reads any more
         ended = tokio::io::copy(&mut client_reader, &mut node_writer) => ended,

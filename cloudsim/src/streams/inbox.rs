@@ -1,6 +1,7 @@
 //! The buffer of one stream: bytes from the node that were not read yet, and the credit for sending to it.
 
-use std::{collections::HashMap, io, task::Waker};
+use clock::HashMap;
+use std::{io, task::Waker};
 
 use bytes::{Buf, BytesMut};
 use parking_lot::Mutex;

@@ -126,7 +126,7 @@ impl StreamServer {
     pub async fn run(mut self, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
         loop {
-            let accepted = tokio::select! {
+            let accepted = clock::select! {
                 // cancel-safe: both arms hold no data
                 () = shutdown.cancelled() => break,
                 // cancel-safe: a change that is not seen stays
@@ -165,7 +165,7 @@ async fn serve(accepted: Accepted, shared: Shared, shutdown: CancellationToken) 
         }
     };
     let evicted = OptionFuture::from(slot.as_ref().map(ConnectionSlot::wait_evicted));
-    let accepted = tokio::select! {
+    let accepted = clock::select! {
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
         Some(()) = evicted => return debug!(%peer, "connection without a tunnel evicted: limit reached"),

@@ -3,7 +3,8 @@
 //!
 //! Source: the kubelet's authorization, `GetRequestAttributes` of `pkg/kubelet/server`.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use clock::HashMap;
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, Method, StatusCode};
 use k8s_openapi::api::authorization::v1::ResourceAttributes;

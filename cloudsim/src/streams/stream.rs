@@ -1,8 +1,8 @@
 //! The streams of a tunnel: each buffers what the node sends, and what is written is sent in turn. Both are bounded by windows, if the
 //! node has them.
 
+use clock::HashMap;
 use std::{
-    collections::HashMap,
     io,
     pin::Pin,
     sync::Arc,

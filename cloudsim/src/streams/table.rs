@@ -1,7 +1,8 @@
 //! The table of tunnels by node: a newer tunnel of a node ends the older one. One table serves all replicas of the hub.
 
+use clock::HashMap;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -144,7 +145,7 @@ impl Tunnels {
         let (frames, outbound) = mpsc::channel(OUTBOUND_QUEUE);
         let tunnel = Tunnel {
             number: self.0.tunnels.fetch_add(1, Ordering::Relaxed),
-            since: Timestamp::now(),
+            since: clock::now(),
             address: dial_headers.address,
             frames,
             streams: Streams::new(dial_headers.window),

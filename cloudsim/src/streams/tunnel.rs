@@ -105,13 +105,13 @@ pub(super) async fn run<T: AsyncRead + AsyncWrite>(
             recorder: &recorder,
         };
         let work = async {
-            tokio::select! {
+            clock::select! {
                 // when one of them has ended, none may go on
                 ended = inbound.read(&mut reader, timing.read) => ended,
                 error = write(&mut writer, queues, &metrics, timing) => TunnelEnd::Lost(error),
             }
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: the tunnel ends
             () = stop.cancelled() => TunnelEnd::Stopped,
             ended = on_link(work, node, faults, timing.read) => ended,
@@ -146,11 +146,11 @@ async fn on_link(
         }
         let until = async {
             match until {
-                Some(until) => sleep_until(until.into()).await,
+                Some(until) => sleep_until(until).await,
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        clock::select! {
             ended = &mut work, if !swallowed => return ended,
             // cancel-safe: they hold no data; the sender lives in the faults
             _ = changes.changed() => {}
@@ -304,7 +304,7 @@ async fn write(
             count(frame);
             encode(&mut out, &Message::Text(frame.encode().into()), None);
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: what is not taken stays where it is
             Some(frame) = frames.recv() => put(&frame),
             frame = streams.read() => put(&frame),

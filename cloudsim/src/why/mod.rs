@@ -114,7 +114,7 @@ pub async fn explain(
         chain.step("cloud", store_full);
         return Ok(chain);
     }
-    let (reader, now) = (Reader { client, hub }, Timestamp::now());
+    let (reader, now) = (Reader { client, hub }, clock::now());
     Ok(match kind {
         ExplainedKind::Pod => pod::chain(&reader.pod_facts(namespace, name).await?, now),
         ExplainedKind::Node => node::chain(&reader.node_facts(name).await?, now),

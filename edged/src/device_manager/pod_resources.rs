@@ -3,7 +3,8 @@
 //!
 //! Source: the kubelet, `pkg/kubelet/apis/podresources`.
 
-use std::{fs, io, os::unix::fs::PermissionsExt, path::Path, time::Instant};
+use clock::Instant;
+use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use limits::Rate;

@@ -1,6 +1,6 @@
 //! Builds the node's events as the API has them: those of the kubelet. Pure.
 
-use std::time::Instant;
+use clock::Instant;
 
 use jiff::Timestamp;
 use k8s_openapi::{

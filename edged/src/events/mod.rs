@@ -136,7 +136,7 @@ impl Recorder {
                 event_type,
                 reason,
                 message,
-                at: Timestamp::now(),
+                at: clock::now(),
             });
         }
     }

@@ -55,7 +55,7 @@ async fn collect_until_room(
         if !waits {
             break;
         }
-        next = tokio::select! {
+        next = clock::select! {
             biased;
             // cancel-safe: no event is taken from the queue and lost
             () = &mut wait_for_room => None,

@@ -204,7 +204,7 @@ async fn wait_for(
     let mut ticks = tokio::time::interval(REPORT_INTERVAL);
     ticks.reset();
     loop {
-        tokio::select! {
+        clock::select! {
             // cancel-safe: futures stay in the set until they are done
             ended = stops.next() => match ended {
                 Some(Ok(())) => stopped += 1,

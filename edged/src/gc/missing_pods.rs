@@ -70,7 +70,7 @@ pub(crate) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>) {
             ),
         }
         // cancel-safe: both only end the wait.
-        tokio::select! {
+        clock::select! {
             () = tokio::time::sleep(backoff.next(1.0)) => {}
             () = deps.pods_complete.until() => {}
         }

@@ -123,7 +123,7 @@ pub(crate) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>, eve
             }
         };
         // cancel-safe: a notification that is not taken here is taken the next time.
-        tokio::select! {
+        clock::select! {
             () = tokio::time::sleep(wait) => {}
             () = deps.orphaned.notified() => settling.reset(),
             // what was kept until now need not be kept any more

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
 use tokio::sync::{Mutex, watch};
@@ -137,7 +136,7 @@ impl Keeper {
         let mut image_records = self.image_records.lock().await;
         let freed = async {
             self.update_image_records(&mut image_records).await?;
-            let candidates = image_records.candidates(&self.limits, Timestamp::now());
+            let candidates = image_records.candidates(&self.limits, clock::now());
             Ok(self.remove(candidates, u64::MAX).await)
         };
         match freed.await {
@@ -165,7 +164,7 @@ impl Keeper {
         let runtime = &self.deps.runtime;
         let listed = runtime.containers(None).await?;
         let pods = self.deps.pods.state();
-        let (pod_state, now) = (|uid: &str| Self::pod_state(&pods, uid), Timestamp::now());
+        let (pod_state, now) = (|uid: &str| Self::pod_state(&pods, uid), clock::now());
         let gone = containers::surplus(
             containers::ended_containers(&listed),
             pod_state,
@@ -208,7 +207,7 @@ impl Keeper {
     async fn try_clean_images(&self) -> Result<(), ImagesError> {
         let mut image_records = self.image_records.lock().await;
         self.update_image_records(&mut image_records).await?;
-        let now = Timestamp::now();
+        let now = clock::now();
         let old = image_records.too_old(&self.limits, now);
         if !old.is_empty() {
             self.remove(old, u64::MAX).await;
@@ -272,7 +271,7 @@ impl Keeper {
             used.extend(specs::containers_of(pod).filter_map(|container| container.image.clone()));
         }
         used.remove("");
-        image_records.update(&images, &used, Timestamp::now());
+        image_records.update(&images, &used, clock::now());
         Ok(())
     }
 

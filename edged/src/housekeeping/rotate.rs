@@ -1,6 +1,5 @@
 //! Rotates large logs. The runtime is called only if a log is too large.
 
-use jiff::Timestamp;
 use wire::cri;
 
 use super::{keeper::Keeper, logs};
@@ -57,7 +56,7 @@ impl Keeper {
         let (path, most) = (log.path.clone(), self.limits.log_max_files as usize);
         let renamed = componentbase::spawn_blocking(move || {
             logs::prepare_rotation(&path, most)?;
-            logs::rename_current(&path, Timestamp::now())
+            logs::rename_current(&path, clock::now())
         });
         let renamed = renamed
             .await

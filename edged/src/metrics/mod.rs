@@ -4,11 +4,8 @@
 
 mod operations;
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 pub(crate) use kubeapi::describe::exposition::Histogram;
@@ -83,7 +80,7 @@ impl Metrics {
                 .relist_interval
                 .observe(now.saturating_duration_since(last));
         }
-        values.last_relist = Some((now, Timestamp::now()));
+        values.last_relist = Some((now, clock::now()));
     }
 
     /// Returns the current values.

@@ -52,16 +52,16 @@ impl Renewal<'_> {
             reported.mark_unchanged();
             let result = match &last {
                 Some(lease) => {
-                    let lease = renew(lease, node, duration, Timestamp::now());
+                    let lease = renew(lease, node, duration, clock::now());
                     api.replace(node, &PostParams::default(), &lease).await
                 }
                 None => match api.get_opt(node).await {
                     Ok(Some(lease)) => {
-                        let lease = renew(&lease, node, duration, Timestamp::now());
+                        let lease = renew(&lease, node, duration, clock::now());
                         api.replace(node, &PostParams::default(), &lease).await
                     }
                     Ok(None) => {
-                        let lease = renew(&Lease::default(), node, duration, Timestamp::now());
+                        let lease = renew(&Lease::default(), node, duration, clock::now());
                         api.create(&PostParams::default(), &lease).await
                     }
                     Err(error) => Err(error),
@@ -95,12 +95,12 @@ impl Renewal<'_> {
                     if is_stale {
                         Duration::ZERO
                     } else {
-                        backoff.next(rand::random_range(0.5..1.0))
+                        backoff.next(clock::rng().random_range(0.5..1.0))
                     }
                 }
             };
             let _rest = heart.idle();
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: none of them holds data.
                 () = tokio::time::sleep(wait) => {}
                 () = online.next() => {

@@ -156,11 +156,11 @@ impl Reporter<'_> {
                         "failed to report the node; retrying"
                     );
                     // With full jitter the delay could be almost zero; this spreads a fleet as well.
-                    backoff.next(rand::random_range(0.5..1.0))
+                    backoff.next(clock::rng().random_range(0.5..1.0))
                 }
             };
             let _rest = self.heart.idle();
-            tokio::select! {
+            clock::select! {
                 () = tokio::time::sleep(wait) => {}
                 // cancel-safe: a change that is not taken here remains visible.
                 _ = pressure.changed() => {}
@@ -193,7 +193,7 @@ impl Reporter<'_> {
         if self.shutdown.is_shutting_down() {
             health.add_problem(shutdown_status::NODE_MESSAGE);
         }
-        let now = Timestamp::now();
+        let now = clock::now();
         let base = match self.get_or_register(&health, now).await? {
             Some(node) => node,
             None => return Ok(health.problem.is_none()),

@@ -2,10 +2,11 @@
 
 mod relist_interval;
 
+use clock::Instant;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use componentbase::now;
@@ -104,7 +105,7 @@ async fn relist_until_subscribed<S>(
     subscribed: impl Future<Output = S>,
     compared: impl Future<Output = ()>,
 ) -> Option<S> {
-    tokio::select! {
+    clock::select! {
         // cancel-safe: an interrupted comparison is repeated later.
         stream = subscribed => Some(stream),
         () = compared => None,
@@ -203,7 +204,7 @@ impl Relister<'_> {
     /// closed.
     async fn relist(&mut self) {
         let deps = self.deps;
-        tokio::select! {
+        clock::select! {
             // cancel-safe: the stream is subscribed to again
             () = deps.runtime.follow_tasks(&deps.runtime_changed) => {}
             // cancel-safe: as in `relist_until_subscribed`
@@ -248,7 +249,7 @@ impl Relister<'_> {
                 }
             };
             // cancel-safe: they only decide when the next comparison is.
-            tokio::select! {
+            clock::select! {
                 () = tokio::time::sleep(wait) => continue,
                 () = self.groups.wait_removed() => {
                     tracing::debug!("control group removed; listing containers");

@@ -1,6 +1,8 @@
 //! Decides how often the lists of a runtime without events are compared. Pure.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 /// Interval while the kernel reports ended containers and comparisons find nothing new.
 const WATCHED_INTERVAL: Duration = Duration::from_secs(5);

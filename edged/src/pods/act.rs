@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::{
@@ -85,7 +84,7 @@ fn removal_result(done: Result<(), CallError>, pod: &Pod, id: &str) -> Progress 
         error,
         "failed to remove a container or sandbox; retrying"
     );
-    Progress::retry_at(timestamps::after(Timestamp::now(), REMOVAL_RETRY_DELAY))
+    Progress::retry_at(timestamps::after(clock::now(), REMOVAL_RETRY_DELAY))
 }
 
 fn has_running_post_start(context: &Context, identity: &Identity<'_>) -> bool {

@@ -1,10 +1,11 @@
 //! The state of pods between two syncs. Nothing depends on it for correctness, only for back-off and efficiency: it is empty
 //! after a restart of the agent, and everything is tried at once.
 
+use clock::Instant;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use jiff::Timestamp;

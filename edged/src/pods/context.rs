@@ -125,7 +125,7 @@ impl Context {
 
     /// Returns the action that syncs the pod again at `at`, or after the resync interval if that is earlier.
     pub(super) fn requeue(&self, at: Option<Timestamp>) -> Action {
-        let wait = at.map_or(self.resync, |at| timestamps::until(at, Timestamp::now()));
+        let wait = at.map_or(self.resync, |at| timestamps::until(at, clock::now()));
         Action::requeue(wait.min(self.resync))
     }
 }

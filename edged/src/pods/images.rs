@@ -111,12 +111,12 @@ impl ImagePuller {
             )));
         }
         let mut step = self.pod_cache.with(identity.uid, |state| {
-            PullStep::of(state.pulls.get_mut(&name), Timestamp::now(), &name)
+            PullStep::of(state.pulls.get_mut(&name), clock::now(), &name)
         });
         if let PullStep::Start { failures } = step {
             self.pull(pod, identity, container, sandbox, failures).await;
             step = self.pod_cache.with(identity.uid, |state| {
-                PullStep::of(state.pulls.get_mut(&name), Timestamp::now(), &name)
+                PullStep::of(state.pulls.get_mut(&name), clock::now(), &name)
             });
         }
         match step {
@@ -173,7 +173,7 @@ impl ImagePuller {
                 None => None};
             let record = |event_type, reason, text| puller.events.container(&pod, &name, event_type, reason, text);
             record(EventType::Normal, reason::PULLING, format!("Pulling image {image:?}"));
-            let since = std::time::Instant::now();
+            let since = clock::Instant::now();
             let pulled = puller.runtime.pull_with_any(&image, auths, Some(&sandbox)).await;
             let took = format!("{}ms", since.elapsed().as_millis());
             match &pulled {
@@ -194,7 +194,7 @@ impl ImagePuller {
                 Ok(()) => Pull::Done,
                 Err(error) => {
                     let failures = failures.saturating_add(1);
-                    let retry_at = timestamps::after(Timestamp::now(), exponential_delay(FIRST_PULL_DELAY, failures, MAX_PULL_DELAY));
+                    let retry_at = timestamps::after(clock::now(), exponential_delay(FIRST_PULL_DELAY, failures, MAX_PULL_DELAY));
                     Pull::Failed { message: error, failures, retry_at, reported: false }
                 }
             };

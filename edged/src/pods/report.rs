@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::{
     Api,
@@ -85,7 +84,7 @@ pub(super) async fn report(
     let (failed, disrupted) = termination
         .map(|termination| (termination.why, termination.disrupted))
         .unzip();
-    let failed = failed.or_else(|| record_event::deadline(context, pod, Timestamp::now()));
+    let failed = failed.or_else(|| record_event::deadline(context, pod, clock::now()));
     let host_ips = context.node.addresses.ips();
     let status = status::of(&PodStatusInputs {
         pod,
@@ -97,7 +96,7 @@ pub(super) async fn report(
         ended: inputs.ended,
         failed: failed.as_ref(),
         disrupted: disrupted.flatten().as_deref(),
-        now: Timestamp::now(),
+        now: clock::now(),
     });
     patch_status(context, pod, identity, status).await
 }
@@ -122,7 +121,7 @@ pub(super) async fn report_rejection(
         start_time: old
             .start_time
             .clone()
-            .or_else(|| Some(timestamps::to_api(Timestamp::now()))),
+            .or_else(|| Some(timestamps::to_api(clock::now()))),
         ..old
     };
     patch_status(context, pod, identity, status).await
@@ -137,7 +136,7 @@ pub(super) async fn report_held(
     let old = pod.status.clone().unwrap_or_default();
     let status = PodStatus {
         phase: Some("Pending".into()),
-        conditions: Some(hold::conditions(pod, true, Timestamp::now())),
+        conditions: Some(hold::conditions(pod, true, clock::now())),
         ..old
     };
     patch_status(context, pod, identity, status).await

@@ -13,7 +13,7 @@ pub(crate) async fn run(context: Arc<Context>, mut online: Reconnections) {
     let mut devices = context.devices.subscribe();
     loop {
         // cancel-safe: a change that is not taken here remains visible.
-        let is_connected = tokio::select! {
+        let is_connected = clock::select! {
             () = online.next() => true,
             changed = devices.changed() => {
                 if changed.is_err() {

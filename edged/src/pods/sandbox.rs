@@ -1,6 +1,5 @@
 //! Creates the sandbox of a pod.
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use wire::cri;
 
@@ -21,7 +20,7 @@ pub(super) async fn create(
     identity: &Identity<'_>,
     attempt: u32,
 ) -> Progress {
-    let now = Timestamp::now();
+    let now = clock::now();
     if let Some(at) = context
         .pod_cache
         .with(identity.uid, |state| state.held_up_until(now))
@@ -73,7 +72,7 @@ async fn run(
     if let Some(why) = unsupported::in_pod(context, pod).await {
         return Err(why);
     }
-    let made = tokio::fs::create_dir_all(&config.log_directory).await;
+    let made = clock::fs::create_dir_all(&config.log_directory).await;
     made.map_err(|error| format!("{}: {error}", config.log_directory))?;
     let handler = pod
         .spec
@@ -99,7 +98,7 @@ pub(super) async fn config(context: &Context, pod: &Pod, attempt: u32) -> cri::P
             .as_ref()
             .is_some_and(|spec| spec.dns_config.is_some());
     let node_config = if merged {
-        tokio::fs::read_to_string(&context.node.resolv_conf)
+        clock::fs::read_to_string(&context.node.resolv_conf)
             .await
             .ok()
     } else {

@@ -83,7 +83,7 @@ mod tests {
         wait: impl Future<Output = ()>,
     ) -> Duration {
         let begun = Instant::now();
-        tokio::select! {
+        clock::select! {
             biased;
             () = limit.run(pending()) => unreachable!("it hangs"),
             () = wait => begun.elapsed(),
@@ -118,7 +118,7 @@ mod tests {
         );
         let all = async { join_all((0..20).map(|_| limit.run(pending::<()>()))).await };
         let begun = Instant::now();
-        tokio::select! {
+        clock::select! {
             biased;
             _ = all => unreachable!("they hang"),
             () = limit.wait_until_reportable() => {}

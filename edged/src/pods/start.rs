@@ -2,7 +2,6 @@
 
 use std::{os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use wire::{cri, text::with_causes};
 
@@ -51,7 +50,7 @@ pub(super) async fn container(
     observed: &ObservedPod,
     request: StartRequest<'_>,
 ) -> Progress {
-    let now = Timestamp::now();
+    let now = clock::now();
     let not_before = context.pod_cache.with(identity.uid, |state| {
         let blocked = state
             .blocked
@@ -225,7 +224,7 @@ impl ContainerStart<'_> {
         let log = self.context.dirs.pod_logs(namespace, name, uid);
         let log = log.join(convert::log_path(self.request.name, self.request.attempt));
         if let Some(parent) = log.parent() {
-            let made = tokio::fs::create_dir_all(parent).await;
+            let made = clock::fs::create_dir_all(parent).await;
             made.map_err(|error| StartError::config(format!("{}: {error}", parent.display())))?;
         }
         Ok(log)

@@ -1,10 +1,8 @@
 //! Stops containers in the background: this takes as long as their preStop hooks and grace periods, and the pod must be synced
 //! meanwhile.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -76,10 +74,7 @@ pub(super) fn stop_container(
         return;
     };
     let spec = plan::spec_of(pod, &running.name);
-    let (now, uid) = (
-        Timestamp::now(),
-        pod.metadata.uid.clone().unwrap_or_default(),
-    );
+    let (now, uid) = (clock::now(), pod.metadata.uid.clone().unwrap_or_default());
     let deleted = pod.metadata.deletion_timestamp.is_some();
     let scheduled = context.pod_cache.with(&uid, |state| {
         let mut deadline = deadline_for(pod, spec.as_ref(), why, now);

@@ -1,11 +1,8 @@
 //! One sync of a pod: observe, plan and act until nothing more can be done at once, then report.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::controller::Action;
 
@@ -62,7 +59,7 @@ async fn sync_pod(
     pod: &Arc<Pod>,
     identity: &Identity<'_>,
 ) -> Result<Action, Error> {
-    let mut desired = DesiredPod::of(pod, Timestamp::now());
+    let mut desired = DesiredPod::of(pod, clock::now());
     desired.is_over |= context.pod_cache.is_marked_for_termination(identity.uid);
     let mut observed = context.observe_first(pod, identity).await?;
     let mut next = None;
@@ -83,7 +80,7 @@ async fn sync_pod(
         next = volume_manager::refresh(context, pod, identity, &observed).await;
     }
     for _ in 0..MAX_ROUNDS {
-        let plan = plan::plan(&desired, &observed, Timestamp::now());
+        let plan = plan::plan(&desired, &observed, clock::now());
         next = timestamps::earlier(next, plan.replan_at);
         context
             .probes
@@ -100,7 +97,7 @@ async fn sync_pod(
             {
                 volume_manager::remove(context, identity).await;
             }
-            let next = timestamps::earlier(next, observed.recheck_at(Timestamp::now()));
+            let next = timestamps::earlier(next, observed.recheck_at(clock::now()));
             return Ok(context.requeue(timestamps::earlier(next, progress.retry_at)));
         }
         observed = match progress.into_created_only() {
@@ -120,7 +117,7 @@ async fn act_and_report(
     plan: &Plan,
 ) -> Result<Progress, Error> {
     let mut acting = Box::pin(act::execute(context, pod, identity, observed, plan));
-    tokio::select! {
+    clock::select! {
         biased;
         // cancel-safe: the future goes on below.
         progress = &mut acting => progress,

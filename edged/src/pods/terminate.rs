@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api,
@@ -46,7 +45,7 @@ pub(super) async fn terminate(
     };
     let forced = pod.metadata.deletion_grace_period_seconds == Some(0);
     if alive {
-        let desired = DesiredPod::of(pod, Timestamp::now());
+        let desired = DesiredPod::of(pod, clock::now());
         for action in plan::terminate(&desired, &observed).actions {
             if let PlanAction::StopContainer { id, why } = action {
                 stop::stop_container(context, pod, &observed, &id, why);

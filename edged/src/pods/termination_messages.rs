@@ -36,7 +36,7 @@ pub(super) async fn add(
 ) {
     let uid = pod.metadata.uid.clone().unwrap_or_default();
     let unread = context.pod_cache.with(&uid, |state| {
-        unread(&mut state.termination_messages, observed, Timestamp::now())
+        unread(&mut state.termination_messages, observed, clock::now())
     });
     if !unread.is_empty() {
         read(context, pod, uid.clone(), unread).await;

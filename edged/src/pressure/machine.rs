@@ -80,7 +80,7 @@ pub(crate) async fn image_root(runtime: &Runtime) -> Option<PathBuf> {
     let answer = runtime.image_fs().await.ok()?;
     let id = answer.image_filesystems.into_iter().next()?.fs_id?;
     let path = PathBuf::from(id.mountpoint);
-    let is_seen = path.is_absolute() && tokio::fs::try_exists(&path).await.unwrap_or(false);
+    let is_seen = path.is_absolute() && clock::fs::try_exists(&path).await.unwrap_or(false);
     is_seen.then_some(path)
 }
 

@@ -102,7 +102,7 @@ where
         .map_err(|error| error.to_string())?;
     let mut answer = pin!(sender.send_request(request));
     // cancel-safe: both futures live until the response is here. The connection may end in the same step.
-    let answer = tokio::select! {
+    let answer = clock::select! {
         biased;
         answer = &mut answer => answer,
         _ = connection => answer.await,

@@ -27,7 +27,6 @@ use std::{
     sync::Arc,
 };
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use parking_lot::Mutex;
 use tokio::{
@@ -182,7 +181,11 @@ impl Probes {
                     .results
                     .get(&key.0)
                     .is_some_and(|found| found.started);
-            let share = if after_startup { 0.0 } else { rand::random() };
+            let share = if after_startup {
+                0.0
+            } else {
+                clock::rng().random()
+            };
             probes.workers.entry(key).or_insert_with_key(|(id, kind)| {
                 let timing = Timing::of(probe);
                 let (sender, target) = watch::channel(resolved);
@@ -193,7 +196,7 @@ impl Probes {
                     kind: *kind,
                     target,
                     timing,
-                    wait: timing.first(started_at, Timestamp::now(), share),
+                    wait: timing.first(started_at, clock::now(), share),
                 };
                 let task = self.deps.background.spawn(worker::run(self.clone(), job));
                 Worker {

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::{body::Frame, server::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use jiff::Timestamp;
 use serde_json::json;
 use testkit::within;
 use tokio::{
@@ -249,7 +248,7 @@ impl Followed {
             triggers,
             background: Background::new(Default::default()),
         });
-        let started_at = Timestamp::now() - jiff::SignedDuration::from_hours(2);
+        let started_at = clock::now() - jiff::SignedDuration::from_hours(2);
         let running = Container {
             id: "1".into(),
             state: ObservedState::Running { started_at },

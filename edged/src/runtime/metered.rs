@@ -1,9 +1,7 @@
 //! A channel to the container runtime that counts and times every call.
 
-use std::{
-    task::{Context, Poll},
-    time::Instant,
-};
+use clock::Instant;
+use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 use http::{Request, Response};

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use futures::future::try_join_all;
-use jiff::Timestamp;
 use wire::cri;
 
 use super::{Result, Runtime, observe};
@@ -60,7 +59,7 @@ impl Runtime {
         for one in created {
             match one {
                 CreatedItem::Sandbox { id, attempt } => {
-                    let created_at = Timestamp::now();
+                    let created_at = clock::now();
                     sandboxes.push(Sandbox {
                         id,
                         attempt,

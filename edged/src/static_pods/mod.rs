@@ -80,7 +80,7 @@ pub(super) async fn run(deps: Deps, source: StaticPods) {
                 API_RETRY_DELAY
             }
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: each only shortens the wait for the next sync.
             () = changed(watch.as_ref()) => {}
             () = deps.pod_deleted.notified() => {}

@@ -45,7 +45,7 @@ impl Machine {
             read_text("/proc/vmstat"),
             read_text("/proc/self/status"),
         );
-        let at = Timestamp::now();
+        let at = clock::now();
         let started =
             procfs::boot_time(&stat).and_then(|seconds| Timestamp::from_second(seconds).ok());
         Self {

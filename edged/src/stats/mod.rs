@@ -13,11 +13,8 @@ mod rates;
 mod sandboxes;
 pub(crate) mod summary;
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;

@@ -1,10 +1,10 @@
 //! Adds networks, disks, processes and the node's system containers to the summary.
 
+use clock::Instant;
 use std::{
     collections::{BTreeMap, HashMap},
     path::Path,
     sync::Arc,
-    time::Instant,
 };
 
 use jiff::{SignedDuration, Timestamp};
@@ -55,7 +55,7 @@ impl Stats {
 
     /// Returns the usage of all pods' volumes that can be measured.
     pub(crate) async fn volumes(&self) -> Vec<VolumeStats> {
-        let disks = tokio::time::timeout(RUNTIME_TIMEOUT, self.disks(Timestamp::now()))
+        let disks = tokio::time::timeout(RUNTIME_TIMEOUT, self.disks(clock::now()))
             .await
             .unwrap_or_default();
         disks

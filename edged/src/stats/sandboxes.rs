@@ -4,11 +4,12 @@
 //! `cgroupsPerQOS: false`, or while pods run that were created so. Then the same values are read from the kernel, starting from
 //! the first process of each sandbox, which its status reports.
 
+use clock::Instant;
 use std::{
     collections::{BTreeMap, HashMap},
     fs,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures::future::join_all;

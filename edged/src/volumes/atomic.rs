@@ -37,7 +37,7 @@ pub(super) fn write(target_dir: &Path, payload: &Payload, group: Option<u32>) ->
     {
         return link_names(target_dir, payload);
     }
-    let name = format!("..{}", uuid::Uuid::new_v4().simple());
+    let name = format!("..{}", clock::uuid().simple());
     let dir = target_dir.join(&name);
     fs::create_dir(&dir)?;
     set_mode(&dir, DIR_MODE)?;

@@ -75,7 +75,7 @@ async fn listing(clouds: &[RunningCloud]) -> anyhow::Result<Listing> {
         let asked = timeout(ANSWER_TIMEOUT, nodes(cloud)).await;
         (cloud, asked.unwrap_or(Health::Silent))
     });
-    let now = Timestamp::now();
+    let now = clock::now();
     let rows: Vec<Row> = futures::future::join_all(asked)
         .await
         .into_iter()

@@ -8,7 +8,6 @@ use kube::{
     Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use uuid::Uuid;
 
 use super::{
     connect::unread,
@@ -105,7 +104,7 @@ async fn of_context(args: &ClusterArgs) -> anyhow::Result<Config> {
 
 /// Returns this process's name among the replicas: unique, also after a restart.
 fn replica() -> String {
-    let number = Uuid::new_v4().simple().to_string();
+    let number = clock::uuid().simple().to_string();
     format!(
         "{}-{}",
         OwnNames::of_machine().name,

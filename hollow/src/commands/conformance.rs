@@ -55,7 +55,7 @@ pub(super) async fn run(options: Conformance) -> anyhow::Result<ExitCode> {
     let [yaml, junit] = files;
     let (yaml, junit) = (yaml?, junit?);
     let (side, results) = if options.edge {
-        let results = tokio::select! {
+        let results = clock::select! {
             tested = Box::pin(test_edge(&options)) => tested?,
             () = signals.wait() => bail!("stopped by a signal before all cases were run; objects of the run stay on the edge"),
         };
@@ -74,7 +74,7 @@ pub(super) async fn run(options: Conformance) -> anyhow::Result<ExitCode> {
     };
     print_line(report.summary().trim_end());
     if let Some(file) = yaml {
-        let date = jiff::Timestamp::now().to_string();
+        let date = clock::now().to_string();
         file.write(&report.to_yaml(&date).map_err(|why| anyhow!(why))?)?;
     }
     if let Some(file) = junit {
@@ -185,12 +185,12 @@ async fn test_cloud(
         .unwrap_or_else(|_| peer::fail!("no CA and no namespace within {PREPARE_DEADLINE:?}"))
         .map_err(with_cure("check --cloud, --https-port and --kubeconfig"))?;
     let target = Arc::new(target);
-    let results = tokio::select! {
+    let results = clock::select! {
         results = cloud::test(&target, |case| is_wanted(options, case), print_result) => Some(results),
         () = signals.wait() => None,
     };
     // the kit's sessions have ended, and register no more nodes
-    let left = tokio::select! {
+    let left = clock::select! {
         left = target.clean_up() => left,
         () = signals.wait() => bail!("stopped by a second signal; namespace {0} and nodes whose names begin with {0} may remain", target.namespace()),
     };

@@ -1,6 +1,7 @@
 //! `cloudsim demo`: shows the whole loop.
 
-use std::{path::Path, process::ExitCode, time::Instant};
+use clock::Instant;
+use std::{path::Path, process::ExitCode};
 
 use agent::terminal::wrap;
 use anyhow::{Context, bail};
@@ -68,7 +69,7 @@ pub(super) async fn run(
         manifests,
         progress: &progress,
     };
-    let outcome = tokio::select! {
+    let outcome = clock::select! {
         // cancel-safe: the program ends then.
         outcome = Box::pin(steps.walk()) => outcome,
         () = signals.wait() => {
@@ -95,7 +96,7 @@ pub(super) async fn run(
         outcome.as_ref().ok(),
     ));
     if !once {
-        tokio::select! {
+        clock::select! {
             // cancel-safe: the program ends then.
             () = signals.wait() => {}
             // `stop` reports the panic.

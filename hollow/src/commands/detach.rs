@@ -56,7 +56,7 @@ pub(super) async fn run(up: &Up, records: &Records) -> anyhow::Result<ExitCode> 
     let mut child = command.spawn().context("cannot start the cloud")?;
     let limit =
         READY_TIMEOUT + READY_TIMEOUT_PER_NODE * u32::try_from(up.nodes).unwrap_or(u32::MAX);
-    let failed = tokio::select! {
+    let failed = clock::select! {
         // cancel-safe: the process is stopped then.
         shown = timeout(limit, show(&mut child)) => match shown {
             Ok(()) => None,

@@ -1,10 +1,7 @@
 //! `cloudsim hollow`: runs nodes on the simulated runtime for a cloud elsewhere.
 
-use std::{
-    io::ErrorKind,
-    path::Path,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{io::ErrorKind, path::Path, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use cloudsim::kubeconfig::in_url;
@@ -61,7 +58,7 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
         };
         anyhow::Ok(Fleet::start(endpoints(&options.join), &token, &of_fleet).await?)
     };
-    let mut fleet = tokio::select! {
+    let mut fleet = clock::select! {
         started = starting => started?,
         // cancel-safe: the program ends then.
         () = signals.wait() => return Ok(()),
@@ -76,7 +73,7 @@ pub(super) async fn run(options: Hollow) -> anyhow::Result<()> {
     let mut ended: FuturesUnordered<_> = running
         .map(|node| wait_and_rejoin(node, &options.join.token_file))
         .collect();
-    let outcome = tokio::select! {
+    let outcome = clock::select! {
         // cancel-safe: the program ends then.
         () = signals.wait() => Ok(()),
         Some(ended) = ended.next() => match ended {

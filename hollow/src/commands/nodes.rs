@@ -68,7 +68,7 @@ async fn listing(cloud: &Remote) -> anyhow::Result<Listing> {
         .iter()
         .map(|node| (node.name_any(), readiness(node)))
         .collect();
-    let now = Timestamp::now();
+    let now = clock::now();
     Ok(Listing {
         document: document(&ready, &sessions, is_complete),
         tables: vec![Rows {

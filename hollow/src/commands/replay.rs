@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     path::Path,
     process::ExitCode,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use agent::config::HostPort;
@@ -65,7 +65,7 @@ async fn play(options: &Replay) -> anyhow::Result<Outcome> {
             Side::Cloud => as_cloud(options, plan).await,
         }
     };
-    tokio::select! {
+    clock::select! {
         outcome = Box::pin(playing) => outcome,
         // cancel-safe: the program ends then
         () = signals.wait() => bail!("stopped by a signal before the end of the recording"),
@@ -165,7 +165,7 @@ async fn talk(
     node: String,
     link: &mut impl Link,
 ) -> anyhow::Result<Outcome> {
-    let started = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    let started = clock::system_now().duration_since(UNIX_EPOCH)?;
     let player = Player::new(
         plan,
         PlayOptions {

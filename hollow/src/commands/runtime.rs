@@ -25,7 +25,7 @@ pub(super) async fn run(socket: &Path, root: Option<PathBuf>) -> anyhow::Result<
             .display()
     ));
     let serving = tokio::spawn(serving);
-    tokio::select! {
+    clock::select! {
         // cancel-safe: they only wait.
         _ = signals.wait() => {}
         panicked = runtime.wait_panicked() => return Err(panicked.into()),

@@ -1,10 +1,10 @@
 //! `cloudsim up`: runs a cloud until Ctrl-C.
 
+use clock::Instant;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicUsize, Ordering},
-    time::Instant,
 };
 
 use anyhow::Context;
@@ -145,7 +145,7 @@ impl Run {
         let temporary =
             tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
         let mut fleet = None;
-        let nodes_ready = tokio::select! {
+        let nodes_ready = clock::select! {
             // cancel-safe: the program ends then.
             started = start_nodes(&self.up, self.screen, (&cloud, temporary.path()), &mut fleet) => Some(started),
             () = self.signals.wait() => None,
@@ -180,7 +180,7 @@ impl Run {
     /// Starts the cloud; `None` if a signal came first.
     async fn start(&mut self, step: String, options: Options) -> anyhow::Result<Option<Cloud>> {
         let starting = Box::pin(Cloud::start(options));
-        tokio::select! {
+        clock::select! {
             started = self.screen.wait(|| step.clone(), starting) => Ok(Some(started?)),
             // cancel-safe: the program ends then.
             () = self.signals.wait() => Ok(None),
@@ -215,7 +215,7 @@ impl Run {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: the program ends then.
             () = self.signals.wait() => {}
             () = rejoin => {}
@@ -248,7 +248,7 @@ impl Run {
         };
         let cloud = RunningCloud {
             process: Process::own()?,
-            since: jiff::Timestamp::now(),
+            since: clock::now(),
             is_starting: true,
             api: None,
             kubeconfig: file.map(std::path::absolute).transpose()?,

@@ -1,10 +1,8 @@
 //! Checks the environment, the files and the log of the pod's first container, through the API as `kubectl exec` and `kubectl logs`
 //! do.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, bail, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret};

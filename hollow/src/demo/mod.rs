@@ -6,7 +6,9 @@ pub(crate) mod manifests;
 mod thermometer;
 mod twin;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 use anyhow::{anyhow, bail};
 use futures::TryStreamExt;

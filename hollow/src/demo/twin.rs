@@ -21,7 +21,7 @@ pub(super) async fn watch(
     device: &Device,
 ) -> anyhow::Result<Vec<(String, String)>> {
     let mut mapper = Running::on(steps.node)?;
-    tokio::select! {
+    clock::select! {
         // cancel-safe: the demo ends with either branch.
         seen = follow(steps, device) => seen,
         // cancel-safe: as above

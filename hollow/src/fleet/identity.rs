@@ -3,9 +3,9 @@
 
 use std::{io::ErrorKind, path::Path};
 
+use clock::fs;
 use cloudsim::Cloud;
 use rustls_pki_types::{CertificateDer, pem::PemObject};
-use tokio::fs;
 use tracing::{info, warn};
 
 use super::{Error, Options};

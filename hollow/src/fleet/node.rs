@@ -1,8 +1,9 @@
 //! One hollow node: a directory and a runtime that stay, and an agent on them that may be stopped and started.
 
 use std::{
+    io::Write,
     net::{Ipv4Addr, SocketAddr},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     panic::resume_unwind,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
@@ -85,7 +86,7 @@ impl HollowNode {
             path: directory.clone(),
             source,
         };
-        tokio::fs::create_dir_all(directory.join(MANIFESTS))
+        clock::fs::create_dir_all(directory.join(MANIFESTS))
             .await
             .map_err(failed)?;
         let file = directory.join("edgecore.yaml");
@@ -229,7 +230,7 @@ impl HollowNode {
         let (link, node) = (app.link(), self.name.clone());
         let (runtime, stop) = (self.runtime.clone(), shutdown.clone());
         let running = async move {
-            let ended = tokio::select! {
+            let ended = clock::select! {
                 ended = app.run() => ended.map_err(Error::from),
                 panicked = runtime.wait_panicked() => {
                     stop.cancel();
@@ -315,18 +316,19 @@ impl HollowNode {
 
 /// Writes a file that only its owner can read, even if it replaces one that others could read.
 async fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    use tokio::io::AsyncWriteExt;
-    let mut file = tokio::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
-        .await?;
-    file.set_permissions(std::fs::Permissions::from_mode(0o600))
-        .await?;
-    file.write_all(text.as_bytes()).await?;
-    file.flush().await
+    let (path, text) = (path.to_owned(), text.to_owned());
+    let write = move || {
+        let mut file = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)?;
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        file.write_all(text.as_bytes())
+    };
+    let written = clock::spawn_blocking(write).await;
+    written.map_err(std::io::Error::other)?
 }
 
 /// Waits until nobody uses the store any more: a new agent must be its only user.

@@ -87,7 +87,7 @@ impl Fleet {
                 .map(drop)
         };
         let mut ended: FuturesUnordered<_> = self.nodes.iter_mut().map(wait_ended).collect();
-        let is_ready = tokio::select! {
+        let is_ready = clock::select! {
             // cancel-safe: what is seen of a Node stays in `seen`.
             is_ready = timeout(limit, all_ready) => is_ready,
             Some((node, ended)) = ended.next() => return Err(NotReady::Stopped { node, source: ended.err() }),

@@ -52,7 +52,7 @@ impl HollowNode {
                 self.directory().to_owned(),
                 self.config().clone(),
             );
-            let token = tokio::select! {
+            let token = clock::select! {
                 ended = self.wait_ended() => return ended,
                 token = token_when_freed(link.as_ref(), &directory, config, &mut token) => token,
             };

@@ -26,7 +26,7 @@ async fn run(core: Weak<Core>, deadline_changed: Arc<Notify>, end: CancellationT
             }
         };
         // cancel-safe: `Notify` keeps a notification that comes while we are elsewhere.
-        tokio::select! {
+        clock::select! {
             () = end.cancelled() => return,
             () = deadline_changed.notified() => {}
             () = deadline => {

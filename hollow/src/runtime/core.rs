@@ -146,5 +146,5 @@ impl Core {
 
 /// Returns the current time in Unix nanoseconds, as CRI uses it.
 fn now() -> Nanos {
-    Nanos::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(Nanos::MAX)
+    Nanos::try_from(clock::now().as_nanosecond()).unwrap_or(Nanos::MAX)
 }

@@ -80,7 +80,7 @@ pub(super) async fn run(
             None => pending().await,
         }
     };
-    tokio::select! {
+    clock::select! {
         (ended, stdout, stderr) = all => match ended {
             Ok(exit_code) => Ok(ExecSyncResponse { exit_code, stdout, stderr }),
             Err(error) => Err(Status::unknown(format!("failed to exec in container: failed to start exec: {error}"))),

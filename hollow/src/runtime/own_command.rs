@@ -60,7 +60,7 @@ pub(super) fn start(core: &Arc<Core>, id: &str) {
             record(&core, &id, Source::Stderr, err, log),
         );
         let all = async { tokio::join!(program, outputs.0, outputs.1).0 };
-        tokio::select! {
+        clock::select! {
             outcome = all => if let Some(core) = core.upgrade() {
                 let code = outcome.unwrap_or(127);
                 core.change(|state, now| state.crash(&id, code, now));
@@ -93,7 +93,7 @@ async fn record(
 
 /// Writes the complete lines; with `all`, the rest too. Returns what is left of the last line.
 async fn write_lines(log: Option<PathBuf>, source: Source, text: Vec<u8>, all: bool) -> Vec<u8> {
-    let written = tokio::task::spawn_blocking(move || {
+    let written = clock::spawn_blocking(move || {
         let Some(log) = log else { return Vec::new() };
         let stream = if source == Source::Stdout {
             "stdout"
@@ -114,7 +114,7 @@ async fn write_lines(log: Option<PathBuf>, source: Source, text: Vec<u8>, all: b
                 .strip_suffix(b"\r\n")
                 .map(|line| [line, b"\n"].concat())
                 .unwrap_or_else(|| line.to_vec());
-            if let Err(error) = files::log_line(&log, stream, &line, jiff::Timestamp::now()) {
+            if let Err(error) = files::log_line(&log, stream, &line, clock::now()) {
                 tracing::warn!(path = %log.display(), %error, "cannot write a simulated container's log");
             }
             rest = more;

@@ -73,7 +73,7 @@ async fn serve(
         tokio::time::sleep(DRAIN).await;
     };
     // Whichever branch loses is not needed any more.
-    tokio::select! {
+    clock::select! {
         result = serving => result,
         () = too_long => Ok(()),
     }

@@ -5,7 +5,9 @@
 //! | `ping` | the API answers |
 //! | `store` | the store takes writes; not part of `/livez`, as a restart of the server frees no disk |
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 use http::{Response, StatusCode};
 use tokio::time::timeout;

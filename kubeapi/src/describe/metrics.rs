@@ -1,5 +1,6 @@
 //! The metrics of the API, with the API server's names.
 
+use clock::Instant;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -7,7 +8,6 @@ use std::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
-    time::Instant,
 };
 
 use http::StatusCode;

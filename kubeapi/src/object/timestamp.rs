@@ -9,5 +9,5 @@ pub fn format_timestamp(time: Timestamp) -> String {
 
 /// This second.
 pub fn now() -> String {
-    format_timestamp(Timestamp::now())
+    format_timestamp(clock::now())
 }

@@ -48,7 +48,7 @@ pub(crate) async fn compress(response: Response<Body>) -> Response<Body> {
         }
     };
     // a list of all pods takes longer than other requests should wait for this thread
-    let small = tokio::task::spawn_blocking({
+    let small = clock::spawn_blocking({
         let plain = plain.clone();
         move || gzip(&plain)
     });

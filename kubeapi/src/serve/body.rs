@@ -1,11 +1,12 @@
 //! The body of a response while it is sent: in small pieces, and watched for clients that stop reading.
 
+use clock::Instant;
 use std::{
     collections::HashMap,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;

@@ -1,5 +1,6 @@
 //! Serves one connection: TLS, then HTTP, each with its deadline.
 
+use clock::Instant;
 use std::{
     convert::Infallible,
     io,
@@ -7,7 +8,7 @@ use std::{
     pin::Pin,
     sync::{Arc, atomic::AtomicU64},
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use http::{Request, Response};
@@ -93,7 +94,7 @@ pub(super) async fn serve<S>(
     let Some(tls) = tls else {
         return http(stream, connection(slot, None), deps).await;
     };
-    let accepted = tokio::select! {
+    let accepted = clock::select! {
         // cancel-safe: a half-made connection is simply closed
         () = deps.tasks.wait_shutdown() => return,
         () = slot.wait_evicted() => return tracing::debug!(%address, "TLS handshake evicted: limit reached"),
@@ -150,7 +151,7 @@ where
     });
     let serving = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service));
     let mut serving = std::pin::pin!(serving);
-    let ended = tokio::select! {
+    let ended = clock::select! {
         ended = serving.as_mut() => Some(ended),
         () = tasks.wait_shutdown() => None,
         // what it was at is cut off: there is nothing, or it is not read
@@ -186,7 +187,7 @@ async fn overdue(connection: &Connection, limits: &ServerLimits) -> &'static str
             None if connection.writing.is_stalled(limits.write) => {
                 return "the client does not read";
             }
-            _ => sleep_until(deadline.map_or(next, |deadline| deadline.min(next)).into()).await,
+            _ => sleep_until(deadline.map_or(next, |deadline| deadline.min(next))).await,
         }
     }
 }

@@ -1,12 +1,7 @@
 //! Serves HTTP/1.1 and HTTP/2 on a TCP socket, over TLS where there is a certificate, with limits and a graceful shutdown.
 
-use std::{
-    convert::Infallible,
-    io,
-    net::SocketAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use ::limits::{ConnectionLimiter, ConnectionSlot, Repeated};
 use http::{Request, Response};
@@ -185,7 +180,7 @@ where
             tasks: Tasks::new(shutdown.clone(), tracker.clone()),
         };
         loop {
-            let accepted = tokio::select! {
+            let accepted = clock::select! {
                 biased;
                 () = shutdown.cancelled() => break,
                 accepted = accept(&self.listener, &limiter, &mut refusals) => accepted,

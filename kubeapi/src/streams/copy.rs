@@ -67,7 +67,7 @@ pub(super) async fn both(one: impl AsyncRead + AsyncWrite, other: impl AsyncRead
     let idle = LastActivity::new();
     let (one_reads, mut one_writes) = split(one);
     let (other_reads, mut other_writes) = split(other);
-    tokio::select! {
+    clock::select! {
         // what has come by then has been written
         _ = pump(other_reads, &mut one_writes, &idle) => {}
         _ = pump(one_reads, &mut other_writes, &idle) => {}

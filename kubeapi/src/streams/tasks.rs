@@ -24,7 +24,7 @@ impl Tasks {
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let shutdown = self.shutdown.clone();
         self.tracker.spawn(async move {
-            tokio::select! {
+            clock::select! {
                 () = shutdown.cancelled() => {}
                 () = work => {}
             }

@@ -154,7 +154,7 @@ pub(super) async fn run(io: ClientIo, protocol: Protocol, streams: Streams, node
     };
     let heard = listen(&mut source, protocol, &input, resize.as_mut(), &out, &idle);
     let mut heard = std::pin::pin!(heard);
-    tokio::select! {
+    clock::select! {
         _ = ends => {
             // the client answers to the end, and reads what is before it
             let _ = timeout(websocket::CLOSE_TIMEOUT, heard).await;
@@ -316,7 +316,7 @@ async fn listen(
 /// Waits for room in the queue of stdin, and pings the client meanwhile.
 async fn pass(message: Input, input: &mpsc::Sender<Input>, out: &mpsc::Sender<Message>) {
     loop {
-        tokio::select! {
+        clock::select! {
             permit = input.reserve() => {
                 if let Ok(permit) = permit {
                     permit.send(message);

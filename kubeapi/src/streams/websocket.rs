@@ -81,7 +81,7 @@ pub(super) async fn tunnel(io: ClientIo, node: Box<dyn NodeIo>) {
             }
         }
     };
-    tokio::select! {
+    clock::select! {
         () = to_node => {}
         () = to_client => {}
         () = idle.wait_idle() => {}
@@ -117,7 +117,7 @@ pub(super) async fn page(io: ClientIo, mut body: Body, base64: bool) {
     };
     // a client that leaves ends it; what else it says is nobody's
     let left = async { while let Some(Ok(_)) = source.next().await {} };
-    tokio::select! {
+    clock::select! {
         () = told => {}
         () = left => {}
     }

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
@@ -60,14 +59,7 @@ pub(crate) async fn answer_computed(api: &Api, call: &Call) -> Result<Response<B
         }
         Shape::Table => {
             let include = IncludeObject::parse(call.query.get("includeObject"))?;
-            table::table(
-                &target.kind,
-                &items,
-                metadata,
-                include,
-                true,
-                Timestamp::now(),
-            )
+            table::table(&target.kind, &items, metadata, include, true, clock::now())
         }
     };
     Ok(body::answer(

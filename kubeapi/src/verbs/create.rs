@@ -77,7 +77,7 @@ async fn create_object(
     let generates = target.name.is_empty() && !generate.is_empty();
     if target.kind.is(Builtin::LimitRange) && target.name.is_empty() && !generates {
         // a name of its own, which only this kind gets
-        target.name = Uuid::new_v4().to_string();
+        target.name = clock::uuid().to_string();
         metadata(&mut object).insert("name".into(), target.name.as_str().into());
     }
     let strategy = api.strategy();

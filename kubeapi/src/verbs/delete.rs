@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -223,7 +222,7 @@ pub(super) async fn delete_one(
         let next = if is_cached_namespace {
             Next::Remove
         } else {
-            deletion_effect(&call.target.kind, &asked, current, Timestamp::now())
+            deletion_effect(&call.target.kind, &asked, current, clock::now())
         };
         gone = matches!(next, Next::Remove);
         Ok(next)

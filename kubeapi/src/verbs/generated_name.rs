@@ -1,7 +1,5 @@
 //! Generates names: `metadata.generateName` and a random suffix.
 
-use rand::Rng;
-
 /// The characters of generated names: no vowels and nothing that reads like another.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
@@ -13,7 +11,7 @@ const LONGEST: usize = 63;
 
 /// Returns a name with this prefix that is almost certainly unused.
 pub fn generate_name(prefix: &str) -> String {
-    let mut random = rand::rng();
+    let random = clock::rng();
     let kept = prefix.chars().take(LONGEST - SUFFIX);
     let suffix = (0..SUFFIX).filter_map(|_| ALPHABET.get(random.random_range(0..ALPHABET.len())));
     kept.chain(suffix.map(|byte| char::from(*byte))).collect()

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
@@ -91,7 +90,7 @@ pub fn answer(
                 list_metadata,
                 include,
                 true,
-                Timestamp::now(),
+                clock::now(),
             )
         }
     };

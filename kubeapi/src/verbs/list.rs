@@ -3,7 +3,6 @@
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{Response, StatusCode};
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -124,7 +123,7 @@ pub(crate) async fn list(api: &Api, call: &Call) -> Result<Response<Body>, Statu
         .map(Object::value)
         .collect::<Result<Vec<_>, _>>()?;
     let include = IncludeObject::parse(call.query.get("includeObject"))?;
-    let table = table::table(kind, &objects, metadata, include, true, Timestamp::now());
+    let table = table::table(kind, &objects, metadata, include, true, clock::now());
     Ok(body::answer(
         StatusCode::OK,
         Bytes::from(table.to_string()),

@@ -4,8 +4,6 @@ use std::{collections::VecDeque, time::Duration};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::Response;
-use jiff::Timestamp;
-use rand::Rng;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -113,7 +111,7 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
 fn timeout(asked: Option<i64>) -> Duration {
     let nanoseconds = asked.unwrap_or_default().wrapping_mul(1_000_000_000);
     match u64::try_from(nanoseconds) {
-        Ok(0) => MIN_TIMEOUT.mul_f64(1.0 + rand::rng().random::<f64>()),
+        Ok(0) => MIN_TIMEOUT.mul_f64(1.0 + clock::rng().random::<f64>()),
         // more than a clock may be able to count is as good as a year
         Ok(nanoseconds) => {
             Duration::from_nanos(nanoseconds).min(Duration::from_secs(365 * 24 * 3600))
@@ -149,7 +147,7 @@ impl WatchResponse {
                     None => std::future::pending().await,
                 }
             };
-            tokio::select! {
+            clock::select! {
                 biased;
                 // first, so that a stream of changes that never pauses ends too
                 () = sleep_until(self.until) => return None,
@@ -260,7 +258,7 @@ impl EventEncoder {
                     list_metadata,
                     self.include,
                     !headed,
-                    Timestamp::now(),
+                    clock::now(),
                 )
             }
         }
@@ -278,14 +276,9 @@ impl EventEncoder {
                 json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata})
             }
             Shape::Metadata => metadata_of(&json!({"metadata": metadata})),
-            Shape::Table => table::table(
-                &self.kind,
-                &[],
-                metadata,
-                self.include,
-                false,
-                Timestamp::now(),
-            ),
+            Shape::Table => {
+                table::table(&self.kind, &[], metadata, self.include, false, clock::now())
+            }
         };
         encode_event("BOOKMARK", object.to_string().as_bytes())
     }

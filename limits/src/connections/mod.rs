@@ -11,10 +11,11 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use clock::Instant;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::Mutex;

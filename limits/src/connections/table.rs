@@ -1,6 +1,7 @@
 //! The table of a server's connections, which chooses the one to end when there are too many. It does no IO and reads no clock.
 
-use std::{cmp::Reverse, collections::HashMap, net::IpAddr, time::Instant};
+use clock::Instant;
+use std::{cmp::Reverse, collections::HashMap, net::IpAddr};
 
 use super::limits::{ConnectionLimits, Full};
 

@@ -1,6 +1,7 @@
 //! Handles CONNECT: authenticates the client, finds its session, and answers.
 
-use std::{fmt::Write, net::IpAddr, sync::Arc, time::Instant};
+use clock::Instant;
+use std::{fmt::Write, net::IpAddr, sync::Arc};
 
 use bytes::BytesMut;
 use ring::rand::{SecureRandom, SystemRandom};

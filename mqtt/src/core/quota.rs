@@ -1,6 +1,7 @@
 //! Limits the number of sessions, and chooses which one ends for a new one.
 
-use std::{collections::HashMap, net::IpAddr, time::Instant};
+use clock::Instant;
+use std::{collections::HashMap, net::IpAddr};
 
 use super::{Core, session::Session};
 use crate::{

@@ -3,13 +3,14 @@
 mod connection;
 mod tls;
 
+use clock::Instant;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot, Repeated, set_keepalive};
@@ -123,7 +124,7 @@ impl Listening {
         let mut connections = JoinSet::new();
         loop {
             // cancel-safe: the system keeps a connection that was not accepted.
-            let accepted = tokio::select! {
+            let accepted = clock::select! {
                 () = stop.cancelled() => break,
                 Some(_) = connections.join_next() => continue,
                 accepted = self.listener.accept() => accepted,
@@ -176,7 +177,7 @@ async fn serve(context: ConnectionContext, tls: Option<Acceptor>, stream: TcpStr
         let (reader, writer) = stream.into_split();
         return connection::run(&context, id, from, None, reader, writer).await;
     };
-    let accepted = tokio::select! {
+    let accepted = clock::select! {
         // cancel-safe: an unfinished handshake is simply closed.
         () = from.slot.wait_evicted() => return tracing::debug!("TLS handshake evicted: limit reached"),
         accepted = timeout(context.limits.connect_timeout, tls.0.accept(stream)) => accepted,

@@ -4,7 +4,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
+    time::UNIX_EPOCH,
 };
 
 use tokio::{fs, io::AsyncReadExt};
@@ -75,7 +75,7 @@ pub(super) async fn set_aside(path: &Path) -> io::Result<PathBuf> {
             let _ = fs::remove_file(entry.path()).await;
         }
     }
-    let now = SystemTime::now()
+    let now = clock::system_now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let aside = directory.join(format!("{prefix}{}", now.as_micros()));

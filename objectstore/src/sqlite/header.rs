@@ -19,7 +19,7 @@ const WAL_VERSION: u32 = 3_007_000;
 /// Reports whether one of the headers is invalid.
 pub(super) async fn is_damaged(path: &Path) -> bool {
     let path = path.to_owned();
-    let read = tokio::task::spawn_blocking(move || {
+    let read = clock::spawn_blocking(move || {
         let beside = |suffix: &str| {
             let mut name = path.clone().into_os_string();
             name.push(suffix);

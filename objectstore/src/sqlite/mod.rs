@@ -35,7 +35,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Instrument;
@@ -146,7 +145,7 @@ impl SqliteStore {
             .is_empty();
         let ((opened, reserve), set_aside) = match Self::open_with_reserve(path, &options).await {
             (Err((_, error)), _) if is_damage(&error) => {
-                let set_aside = aside::set_aside(path, aside::DAMAGED, Timestamp::now()).await;
+                let set_aside = aside::set_aside(path, aside::DAMAGED, clock::now()).await;
                 let set_aside = set_aside.map_err(|error| {
                     fault.at("move the damaged file away", sqlx::Error::Io(error))
                 })?;
@@ -187,7 +186,7 @@ impl SqliteStore {
     /// # Errors
     /// It cannot be renamed.
     pub async fn set_aside(path: &Path, word: &str) -> Result<PathBuf, StoreError> {
-        let aside = aside::set_aside(path, word, Timestamp::now()).await;
+        let aside = aside::set_aside(path, word, clock::now()).await;
         aside.map_err(|error| {
             ErrorContext::of(path).at("move the file away", sqlx::Error::Io(error))
         })

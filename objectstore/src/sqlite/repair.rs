@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use futures::TryStreamExt;
-use jiff::Timestamp;
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, Row, SqliteConnection, sqlite::SqliteConnectOptions,
 };
@@ -98,7 +97,7 @@ impl SqliteStore {
             };
             written.await.map_err(failed("write the new file"))?;
         }
-        repaired.set_aside = aside::set_aside(path, aside::DAMAGED, Timestamp::now())
+        repaired.set_aside = aside::set_aside(path, aside::DAMAGED, clock::now())
             .await
             .map_err(failed("move the damaged file away"))?;
         fs::rename(&whole, path)

@@ -1,6 +1,6 @@
 //! The usual answers of the HTTPS server: the CA, and certificates for nodes with a join token or a certificate.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
@@ -45,7 +45,7 @@ fn sign(
     request: &Request<Bytes>,
     caller: &Caller,
 ) -> Result<Vec<u8>, (StatusCode, String)> {
-    let now = SystemTime::now();
+    let now = clock::system_now();
     let scope = verify_bearer(bearer(request).unwrap_or_default(), ca, now);
     let owner = match (scope, caller.node()) {
         (Ok(scope), _) => scope.node,

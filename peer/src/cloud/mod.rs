@@ -6,7 +6,7 @@
 mod certify;
 mod serve;
 
-use std::{future::Future, net::SocketAddr, sync::Arc, time::SystemTime};
+use std::{future::Future, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -121,7 +121,7 @@ impl Servers {
         names: Vec<String>,
         mut addresses: Addresses,
     ) -> Result<Self, Failure> {
-        let (certificate, key) = ca.sign_server(names, SystemTime::now())?;
+        let (certificate, key) = ca.sign_server(names, clock::system_now())?;
         let identity = Identity { certificate, key };
         let stop = CancellationToken::new();
         let places = [

@@ -45,7 +45,7 @@ pub(super) async fn serve<C: Cloud>(
         each: MAX_OF_ADDRESS,
     });
     loop {
-        let accepted = tokio::select! {
+        let accepted = clock::select! {
             accepted = listener.accept() => accepted,
             Some(_) = connections.join_next() => continue,
         };

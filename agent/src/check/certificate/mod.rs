@@ -33,7 +33,7 @@ const REJOIN: &str = "run `edge-agent reset`, then `edge-agent join --cloud HOST
 
 pub(crate) async fn check(inputs: &Inputs<'_>) -> Finding {
     let config = inputs.config;
-    let found = judge(config, SystemTime::now());
+    let found = judge(config, clock::system_now());
     match found.result {
         // without a certificate, the token decides
         CheckResult::Remark(_) if config.edge_hub.token.is_some() => {

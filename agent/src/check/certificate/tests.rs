@@ -31,7 +31,7 @@ fn enroll(directory: &TempDir, ca: &Ca, node: &str, days: u32, now: SystemTime) 
 
 #[test]
 fn each_fault_of_a_certificate_is_named_with_its_remedy() {
-    let now = SystemTime::now();
+    let now = clock::system_now();
     let (ca, other) = (Ca::generate(now).unwrap(), Ca::generate(now).unwrap());
     type Break = fn(&Config, &Ca);
     let nothing: Break = |_, _| {};
@@ -100,7 +100,7 @@ fn each_fault_of_a_certificate_is_named_with_its_remedy() {
 fn node_without_certificate_needs_a_token() {
     let directory = tempfile::tempdir().unwrap();
     let mut config = node_config(&directory, "");
-    let found = judge(&config, SystemTime::now()).result;
+    let found = judge(&config, clock::system_now()).result;
     assert!(
         found
             .texts()
@@ -109,6 +109,6 @@ fn node_without_certificate_needs_a_token() {
         "{found:?}"
     );
     config.edge_hub.token = Some(crate::config::Secret::new("t"));
-    let found = judge(&config, SystemTime::now()).result;
+    let found = judge(&config, clock::system_now()).result;
     assert!(matches!(found, CheckResult::Remark(_)), "{found:?}");
 }

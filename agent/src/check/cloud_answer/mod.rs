@@ -39,7 +39,7 @@ pub(crate) async fn request_all(config: &Config, ca: &Result<Vec<u8>, String>) -
 }
 
 async fn request(config: &Config, server: &HostPort, ca: &Result<Vec<u8>, String>) -> CloudAnswer {
-    let begun = SystemTime::now();
+    let begun = clock::system_now();
     let asked = async {
         let ca = ca.as_ref().map_err(|why| io::Error::other(why.clone()))?;
         let hub = app::hub_config(config).map_err(|error| io::Error::other(with_causes(&error)))?;

@@ -89,7 +89,7 @@ async fn check(directory: &TempDir, config: &Config) -> (Finding, CheckResult, F
 
 #[tokio::test]
 async fn clocks_and_certificates_of_the_cloud_are_told_apart() {
-    let now = SystemTime::now();
+    let now = ::clock::system_now();
     let (ca, other) = (
         Ca::generate(now - HOUR * 100).unwrap(),
         Ca::generate(now).unwrap(),
@@ -148,7 +148,7 @@ async fn clocks_and_certificates_of_the_cloud_are_told_apart() {
 #[tokio::test]
 async fn each_transport_that_is_not_reached_is_reported_with_its_port() {
     let directory = tempfile::tempdir().unwrap();
-    let ca = Ca::generate(SystemTime::now()).unwrap();
+    let ca = Ca::generate(::clock::system_now()).unwrap();
     let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = closed.local_addr().unwrap().port();
     drop(closed);

@@ -3,11 +3,8 @@
 //! Level-triggered: each round sends the difference between what the mapper was sent and what it should know. A call that fails
 //! is repeated, with growing waits while the mapper is away.
 
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use componentbase::{Backoff, Heartbeat};
 use tokio::{task::JoinError, time::sleep};
@@ -80,11 +77,11 @@ impl MapperSync {
                     self.devices.next().await
                 }
                 RoundOutcome::Retry => {
-                    tokio::select! {
+                    clock::select! {
                         // cancel-safe: a catalogue that was not returned is returned the next time
                         changed = self.devices.next() => changed,
                         // cancel-safe: sleeping holds no data
-                        () = sleep(backoff.next(rand::random())) => Some(catalogue),
+                        () = sleep(backoff.next(clock::rng().random())) => Some(catalogue),
                     }
                 }
             };

@@ -240,7 +240,7 @@ impl Task {
                 None => Ok(()),
             }
         };
-        let ended = tokio::select! {
+        let ended = clock::select! {
             // cancel-safe: mappers call again, and get their calls again
             ended = serve => ended,
             ended = &mut syncing => match ended {
@@ -293,7 +293,7 @@ async fn sync_mappers(registry: Registry, twin: DeviceTwin, heartbeat: Heartbeat
             let presence = presence::watch(registered.mapper.clone(), twin.clone());
             let syncing = mapper_sync.run(heartbeat.for_loop("courier"));
             let handle = running.spawn(componentbase::in_span(async move {
-                tokio::select! {
+                clock::select! {
                     // cancel-safe: the mapper or DeviceTwin is gone
                     () = syncing => {}
                     () = presence => {}
@@ -306,7 +306,7 @@ async fn sync_mappers(registry: Registry, twin: DeviceTwin, heartbeat: Heartbeat
             }
         }
         let _rest = heartbeat.idle();
-        tokio::select! {
+        clock::select! {
             // cancel-safe: a change that was not seen stays
             changed = mappers.changed() => if changed.is_err() { return },
             // cancel-safe: a finished task stays in the set until it is returned

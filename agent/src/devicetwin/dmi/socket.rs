@@ -91,7 +91,7 @@ impl Socket {
             tokio::time::sleep(DRAIN_TIMEOUT).await;
         };
         // whichever ends last is not needed any more
-        let ended = tokio::select! {
+        let ended = clock::select! {
             ended = serving => ended,
             () = too_long => Ok(()),
         };

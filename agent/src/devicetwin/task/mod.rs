@@ -78,7 +78,7 @@ impl Task {
     async fn run_restartable(&mut self, heartbeat: &Heartbeat, shutdown: CancellationToken) {
         heartbeat.beat();
         self.objects.restart_after(Duration::ZERO);
-        let (core, history) = tokio::select! {
+        let (core, history) = clock::select! {
             // cancel-safe: nothing was changed yet
             () = shutdown.cancelled() => return,
             loaded = load(&self.store, &self.node) => loaded,
@@ -93,7 +93,7 @@ impl Task {
             gathering: GatheredBatch::default(),
             committing: None,
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: callers learn that the module has ended, or send again
             () = shutdown.cancelled() => {}
             () = worker.work() => {}
@@ -183,7 +183,7 @@ impl Worker<'_> {
             let left = MAX_BATCH.saturating_sub(self.gathering.count);
             // the batch that is being written keeps its own deadline
             let rest = self.committing.is_none().then(|| self.heartbeat.idle());
-            let work = tokio::select! {
+            let work = clock::select! {
                 // cancel-safe: the outcome stays until it is taken
                 outcome = outcome(&mut self.committing) => {
                     self.handle_written(outcome).await;

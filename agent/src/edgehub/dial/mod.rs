@@ -9,6 +9,7 @@ pub(super) mod quic;
 pub(super) mod tcp;
 pub(super) mod websocket;
 
+use clock::Instant;
 use std::{
     collections::VecDeque,
     io::ErrorKind,
@@ -16,7 +17,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use componentbase::now;
@@ -341,7 +342,7 @@ async fn with_upgrade_lock<T>(
         network.changed().await;
         sleep(ACCEPTED_ATTEMPT_DELAY).await;
     };
-    tokio::select! {
+    clock::select! {
         biased;
         // cancel-safe: another attempt repeats what is given up
         done = step => Some(done),
@@ -397,7 +398,7 @@ async fn dial_until_connected<'a>(
                     } else {
                         Cause::Network
                     });
-                    until = now() + redial.wait(rand::random(), now());
+                    until = now() + redial.wait(clock::rng().random(), now());
                     continue;
                 }
                 DialEvent::Failed(_) | DialEvent::Timer => {}
@@ -428,11 +429,11 @@ async fn next_event(
         let (outcome, index, _) = select_all(pending.iter_mut()).await;
         (index, outcome)
     };
-    let (index, (number, begun, dialled)) = tokio::select! {
+    let (index, (number, begun, dialled)) = clock::select! {
         // cancel-safe: an attempt that is not returned goes on
         done = any => done,
         // cancel-safe: both hold no data
-        () = sleep_until(until.into()) => return DialEvent::Timer,
+        () = sleep_until(until) => return DialEvent::Timer,
         () = network.changed() => return DialEvent::NetworkChanged,
     };
     drop(pending.remove(index));

@@ -261,7 +261,7 @@ impl Identity {
     }
 
     fn has_expired(&self) -> bool {
-        self.validity.1 <= SystemTime::now()
+        self.validity.1 <= clock::system_now()
     }
 }
 

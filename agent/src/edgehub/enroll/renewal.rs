@@ -30,7 +30,7 @@ pub(in crate::edgehub) struct Renewal {
 impl Renewal {
     pub(in crate::edgehub) fn new(identity: &Identity) -> Self {
         let (begin, end) = identity.validity;
-        let due = due(begin, end, rand::random());
+        let due = due(begin, end, clock::rng().random());
         Self {
             due,
             backoff: Backoff::new(INITIAL_BACKOFF, MAX_BACKOFF),
@@ -45,7 +45,7 @@ impl Renewal {
         config: &Config,
         identity: &Identity,
     ) -> Identity {
-        while let Ok(left) = identity.validity.1.duration_since(SystemTime::now()) {
+        while let Ok(left) = identity.validity.1.duration_since(clock::system_now()) {
             sleep(left.min(CHECK_INTERVAL)).await;
         }
         self.next(config, identity).await
@@ -63,7 +63,7 @@ impl Renewal {
         }
         loop {
             self.wait_for_retry().await;
-            while let Ok(left) = self.due.duration_since(SystemTime::now()) {
+            while let Ok(left) = self.due.duration_since(clock::system_now()) {
                 sleep(left.min(CHECK_INTERVAL)).await;
             }
             (self.failed, self.retry_at) = (true, None);
@@ -82,7 +82,7 @@ impl Renewal {
     /// Waits after a failure. Cancel-safe: the wait continues where it was.
     async fn wait_for_retry(&mut self) {
         if self.failed {
-            let wait = || Instant::now() + self.backoff.next(rand::random_range(0.5..1.0));
+            let wait = || Instant::now() + self.backoff.next(clock::rng().random_range(0.5..1.0));
             sleep_until(*self.retry_at.get_or_insert_with(wait)).await;
         }
     }

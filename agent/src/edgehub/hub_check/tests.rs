@@ -1,6 +1,6 @@
 //! Servers of a cloud, asked without a certificate.
 
-use std::{net::Ipv4Addr, time::SystemTime};
+use std::net::Ipv4Addr;
 
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -39,7 +39,7 @@ fn config(server: HostPort) -> Config {
 /// Runs a server with a certificate of `ca` for one connection. It demands a client certificate, or answers without one.
 async fn server(ca: &Ca, demands: bool) -> HostPort {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let (cert, key) = ca.sign_server(["127.0.0.1"], SystemTime::now()).unwrap();
+    let (cert, key) = ca.sign_server(["127.0.0.1"], clock::system_now()).unwrap();
     let mut roots = RootCertStore::empty();
     roots
         .add(CertificateDer::from(ca.cert_der().to_vec()))
@@ -81,8 +81,8 @@ async fn server(ca: &Ca, demands: bool) -> HostPort {
 #[tokio::test]
 async fn a_server_without_client_certificates_is_no_cloud_hub() {
     let (ca, other) = (
-        Ca::generate(SystemTime::now()).unwrap(),
-        Ca::generate(SystemTime::now()).unwrap(),
+        Ca::generate(clock::system_now()).unwrap(),
+        Ca::generate(clock::system_now()).unwrap(),
     );
     let ask = async |server: HostPort| check_hub(&config(server), ca.cert_der()).await;
     ask(server(&ca, true).await).await.unwrap();

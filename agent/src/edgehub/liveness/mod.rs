@@ -1,6 +1,8 @@
 //! Decides whether the other end is still alive. No clock, no IO: takes instants, returns actions.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 /// How long a connection may be silent before it is pinged (a WebSocket ping, which every server answers).
 const PING_AFTER: Duration = Duration::from_millis(1500);

@@ -1,7 +1,9 @@
 //! Answers of the node's resolvers, cached for their TTL. They are stored as packets and limited by their bytes, since the owner of a
 //! domain decides how large its answers are.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 use bytes::Bytes;
 use hickory_resolver::proto::{

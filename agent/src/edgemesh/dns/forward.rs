@@ -108,7 +108,7 @@ impl Upstreams {
         };
         let Ok(name) = Name::from_ascii(format!(
             "probe-{:016x}.edgemesh-probe.",
-            rand::random::<u64>()
+            clock::rng().random::<u64>()
         )) else {
             return;
         };
@@ -143,7 +143,7 @@ impl Upstreams {
         if self.is_loop.load(Ordering::Relaxed) {
             return LookupResult::failed();
         }
-        if let Some(looked) = client.cache.get(&name, kind, Instant::now().into_std()) {
+        if let Some(looked) = client.cache.get(&name, kind, Instant::now()) {
             return looked;
         }
         let (looked, negative_ttl) =
@@ -155,12 +155,9 @@ impl Upstreams {
                 }
                 Ok(Err(_)) | Err(_) => (LookupResult::failed(), None),
             };
-        client.cache.insert(
-            (name, kind),
-            &looked,
-            negative_ttl,
-            Instant::now().into_std(),
-        );
+        client
+            .cache
+            .insert((name, kind), &looked, negative_ttl, Instant::now());
         looked
     }
 

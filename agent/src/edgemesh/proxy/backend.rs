@@ -1,6 +1,7 @@
 //! What a listening socket shares with the connections that it has accepted.
 
-use std::{net::IpAddr, sync::Arc, time::Instant};
+use clock::Instant;
+use std::{net::IpAddr, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
@@ -47,7 +48,7 @@ impl Backend {
     /// Chooses the endpoints to try for this client, in order; returns the policy as well.
     pub(super) fn choose(&self, client: IpAddr) -> (Vec<EndpointAddress>, Policy) {
         let target = self.target.borrow().clone();
-        let (now, random) = (Instant::now(), rand::random::<u32>() as usize);
+        let (now, random) = (Instant::now(), clock::rng().random::<u32>() as usize);
         let chosen = self.balancer.lock().choose(
             target.endpoints(client),
             target.policy,

@@ -30,18 +30,18 @@ thread_local! {
 pub(super) async fn both_ways(client: &TcpStream, server: &TcpStream) -> io::Result<()> {
     let (there, back) = (one_way(client, server), one_way(server, client));
     pin!(there, back);
-    tokio::select! {
+    clock::select! {
         // cancel-safe: after an error nothing is continued
         ended = &mut there => {
             ended?;
-            tokio::select! {
+            clock::select! {
                 ended = &mut back => ended,
                 vanished = wait_vanished(client) => vanished,
             }
         }
         ended = &mut back => {
             ended?;
-            tokio::select! {
+            clock::select! {
                 ended = &mut there => ended,
                 vanished = wait_vanished(server) => vanished,
             }
@@ -64,7 +64,7 @@ pub(super) async fn over_relay(
     {
         let there = copy_to_end(&mut from_client, &mut to_node);
         pin!(there);
-        tokio::select! {
+        clock::select! {
             // cancel-safe: the one that goes on is awaited below
             ended = &mut there => ended?,
             ended = &mut back => {
@@ -73,7 +73,7 @@ pub(super) async fn over_relay(
             }
         }
     }
-    tokio::select! {
+    clock::select! {
         // cancel-safe: after an error nothing is continued
         ended = back => ended,
         vanished = wait_vanished(from_client.as_ref()) => vanished,

@@ -1,10 +1,8 @@
 //! TLS 1.3 between two nodes. Both show the certificates that the cloud has issued to them. Those are client certificates; so the
 //! server's is verified as a client's is, and for the node's name instead of a DNS name.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{sync::Arc, time::Duration};
 
 use componentbase::now;
 use rustls::{

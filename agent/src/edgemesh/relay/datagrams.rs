@@ -57,7 +57,7 @@ pub(super) async fn copy_both_ways(stream: impl AsyncRead + AsyncWrite, socket: 
             }
         }
     };
-    tokio::select! {
+    clock::select! {
         // cancel-safe: the flow ends
         () = inward => {}
         () = outward => {}

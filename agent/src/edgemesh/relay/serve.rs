@@ -73,7 +73,7 @@ impl StreamServer {
             }
         };
         let quic = Counted::new(join(receive, send), self.metrics.clone());
-        let served = tokio::select! {
+        let served = clock::select! {
             // cancel-safe: the connection to the endpoint is reset when it is dropped
             served = self.serve_quic(quic) => served,
             () = given_up => return,

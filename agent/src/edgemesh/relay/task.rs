@@ -147,7 +147,7 @@ impl Task {
         let (mut faults, mut is_ended) = (Repeated::default(), false);
         loop {
             let started = now();
-            let dialled = tokio::select! {
+            let dialled = clock::select! {
                 // cancel-safe: a dial that is given up is none
                 () = shutdown.cancelled() => return,
                 dialled = timeout(DIAL_TIMEOUT, self.dial()) => dialled,
@@ -196,10 +196,10 @@ impl Task {
                     redial.record_cause(Cause::Network);
                 }
             }
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: neither holds data
                 () = shutdown.cancelled() => return,
-                () = sleep(redial.wait(rand::random(), now())) => {}
+                () = sleep(redial.wait(clock::rng().random(), now())) => {}
             }
         }
     }
@@ -242,7 +242,7 @@ impl Task {
         let mut tasks = JoinSet::new();
         let streams = async {
             loop {
-                tokio::select! {
+                clock::select! {
                     // cancel-safe: a stream is taken only by the arm that wins
                     accepted = connection.accept_bi() => match accepted {
                         Ok(stream) => {
@@ -255,7 +255,7 @@ impl Task {
                 }
             }
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: the connection ends, and its streams with it
             () = streams => {}
             () = self.report(connection) => {}
@@ -291,7 +291,7 @@ impl Task {
                 Err(_) => debug!("relay rejected the report of the paths to other nodes"),
             }
             sleep(REPORT_INTERVAL).await;
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: a change that is not seen stays
                 _ = connection.closed() => return,
                 changed = changes.changed() => if changed.is_err() { return },

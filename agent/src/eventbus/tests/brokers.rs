@@ -4,7 +4,6 @@ use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
-    time::SystemTime,
 };
 
 use mqtt::{Access, Handle, Listener, Tls};
@@ -136,7 +135,7 @@ impl ExternalBroker {
 /// Generates a CA with one certificate for both ends in `directory`.
 pub(super) fn certificates(directory: &Path) -> TlsFiles {
     fs::create_dir_all(directory).unwrap();
-    let now = SystemTime::now();
+    let now = clock::system_now();
     let ca = Ca::generate(now).unwrap();
     let (cert, key) = ca.sign_server(["localhost"], now).unwrap();
     let write = |name: &str, pem: String| {

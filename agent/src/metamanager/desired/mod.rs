@@ -153,7 +153,7 @@ pub(super) fn merge_copy(
         version,
         entry,
         StatusWriter::Cloud,
-        jiff::Timestamp::now(),
+        clock::now(),
     )
 }
 
@@ -221,7 +221,7 @@ impl Desired {
                 put.version(),
                 entry,
                 status,
-                jiff::Timestamp::now(),
+                clock::now(),
             )
         })
         .await

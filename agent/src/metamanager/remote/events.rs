@@ -145,7 +145,7 @@ mod tests {
             }
             Ok::<_, ApiError>(())
         };
-        tokio::select! {
+        clock::select! {
             event = event => assert!(event.is_ok(), "none is lost"),
             () = outbox.run() => panic!("the outbox has ended"),
         }

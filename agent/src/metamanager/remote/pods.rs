@@ -109,7 +109,7 @@ impl Remote {
         if let Some(grace) = grace.filter(|grace| *grace > 0 && !is_deleting(pod)) {
             self.desired
                 .change(&key, |entry| {
-                    begin_deletion(entry, &uid, grace, Timestamp::now())
+                    begin_deletion(entry, &uid, grace, clock::now())
                 })
                 .await?;
             return Ok(object_response(StatusCode::OK, pod));

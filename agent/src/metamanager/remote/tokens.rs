@@ -27,10 +27,7 @@ impl Remote {
     ) -> Result<Response<Body>, ApiError> {
         let key = key(namespace, account, &request);
         let kept = self.desired.get(&key).await?;
-        if let Some(kept) = kept
-            .as_ref()
-            .filter(|kept| is_fresh(kept, Timestamp::now()))
-        {
+        if let Some(kept) = kept.as_ref().filter(|kept| is_fresh(kept, clock::now())) {
             return Ok(success(&Method::POST, &kept["token"]));
         }
         let asked = match self
@@ -56,7 +53,7 @@ impl Remote {
             }
             (Err(refusal), None) => return Err(refusal),
         };
-        let now = Timestamp::now().to_string();
+        let now = clock::now().to_string();
         let (key, entry) = stored_token(namespace, account, &request, &now, token.clone());
         self.desired.set(&key, Some(entry)).await?;
         Ok(success(&Method::POST, &token))

@@ -148,7 +148,7 @@ impl Reporter {
                 busy.insert(key.clone());
                 under_way.push(self.report(key.clone()).map(move |outcome| (key, outcome)));
             }
-            tokio::select! {
+            clock::select! {
                 // biased: finished reports first; each makes room for one more
                 biased;
                 // cancel-safe: futures stay in the set until they are done

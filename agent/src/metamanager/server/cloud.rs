@@ -1,10 +1,7 @@
 //! Calls that the cloud carries out.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{fmt, sync::Arc, time::Duration};
 
 use componentbase::Link;
 use componentbase::unix_millis;

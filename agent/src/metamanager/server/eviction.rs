@@ -1,11 +1,7 @@
 //! Limits the disk space of the copies: beyond the limit, the least recently used collections are removed.
 
-use std::{
-    cmp::Reverse,
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 
 use objectstore::{Resource, StoreError};
 use parking_lot::Mutex;

@@ -1,9 +1,7 @@
 //! The kinds that the API serves: Kubernetes' own, and those of the cloud's CustomResourceDefinitions as of the last request.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{sync::Arc, time::Duration};
 
 use componentbase::Link;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

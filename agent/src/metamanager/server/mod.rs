@@ -369,7 +369,7 @@ impl MetaServer {
                 .map(|to| to.serve(&self.api_server, &shutdown)),
         );
         let serve = async {
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: what is not renewed now is at the next start
                 () = server.run(shutdown.clone()) => {}
                 () = serve_pods => {}
@@ -388,7 +388,7 @@ impl MetaServer {
         heartbeat: &Heartbeat,
         shutdown: CancellationToken,
     ) {
-        tokio::select! {
+        clock::select! {
             // cancel-safe: what is not copied or removed now is at the next start
             () = serve => {}
             () = shutdown.cancelled() => {}

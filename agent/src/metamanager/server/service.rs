@@ -1,11 +1,11 @@
 //! The HTTP service: dispatches requests to discovery, reads and writes.
 
+use clock::Instant;
 use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
     task::{Context, Poll},
-    time::Instant,
 };
 
 use bytes::Bytes;

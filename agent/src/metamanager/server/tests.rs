@@ -1,6 +1,6 @@
 //! MetaServer over TLS on a disconnected node: who is let in, and what they may do.
 
-use std::{path::Path, time::SystemTime};
+use std::path::Path;
 
 use http::header::AUTHORIZATION;
 use kube::{Client, Config};
@@ -13,7 +13,7 @@ use super::{super::desired::Desired, *};
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 fn files(ca: &Ca, directory: &Path) -> TlsFiles {
-    let (cert, key) = ca.sign_server(["127.0.0.1"], SystemTime::now()).unwrap();
+    let (cert, key) = ca.sign_server(["127.0.0.1"], clock::system_now()).unwrap();
     let write = |name: &str, text: String| {
         let path = directory.join(name);
         std::fs::write(&path, text).unwrap();
@@ -69,7 +69,7 @@ fn node_certificate(ca: &Ca, name: &str) -> (Vec<u8>, Vec<u8>) {
     let csr = Csr::for_node(name).unwrap();
     let day = std::time::Duration::from_secs(86400);
     (
-        ca.sign_edge(csr.der(), &[Usage::ClientAuth], day, SystemTime::now())
+        ca.sign_edge(csr.der(), &[Usage::ClientAuth], day, clock::system_now())
             .unwrap(),
         csr.key_sec1_der(),
     )
@@ -80,8 +80,8 @@ async fn over_tls_callers_get_as_far_as_they_may() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let directory = tempfile::tempdir().unwrap();
     let (ca, other) = (
-        Ca::generate(SystemTime::now()).unwrap(),
-        Ca::generate(SystemTime::now()).unwrap(),
+        Ca::generate(clock::system_now()).unwrap(),
+        Ca::generate(clock::system_now()).unwrap(),
     );
     let own = Desired::new(MemoryStore::new(), "edge-1".into());
     access::tests::fill(&own).await;
@@ -115,7 +115,7 @@ async fn over_tls_callers_get_as_far_as_they_may() {
     let (maps, pods) = (maps.as_str(), pods.as_str());
 
     let node = || Some(node_certificate(&ca, "edge-1"));
-    let admin = || Some(ca.sign_admin(SystemTime::now()).unwrap());
+    let admin = || Some(ca.sign_admin(clock::system_now()).unwrap());
     let rows = [
         ("anybody may read discovery", None, None, "/apis", 200),
         ("nobody may read objects", None, None, maps, 403),
@@ -181,7 +181,7 @@ async fn over_tls_callers_get_as_far_as_they_may() {
 #[tokio::test]
 async fn missing_files_are_named() {
     let directory = tempfile::tempdir().unwrap();
-    let ca = Ca::generate(SystemTime::now()).unwrap();
+    let ca = Ca::generate(clock::system_now()).unwrap();
     let good = files(&ca, directory.path());
     let missing = TlsFiles {
         key: directory.path().join("none"),

@@ -1,6 +1,8 @@
 //! Watches outlive connections: after each new connection the watches are sent to the cloud, and what was missed is listed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
@@ -31,7 +33,7 @@ pub(super) async fn run(api_server: &ApiServer, watches: &ClientWatches) {
             }
         }
         // cancel-safe: each only shortens the wait for the next check.
-        tokio::select! {
+        clock::select! {
             changed = links.changed() => if changed.is_err() { return std::future::pending().await },
             _ = looks.tick() => {}
         }

@@ -1,10 +1,7 @@
 //! The watches of this server's clients, and whether the cloud sends the changes that they cover. No IO, no clock.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use componentbase::Link;
 use parking_lot::Mutex;

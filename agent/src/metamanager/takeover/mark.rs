@@ -86,7 +86,7 @@ pub(crate) async fn has_edgecore_run_since(path: &Path, store: &Path) -> bool {
     let Some(state) = state_of(path).await else {
         return false;
     };
-    if !tokio::fs::try_exists(store).await.unwrap_or(false) {
+    if !clock::fs::try_exists(store).await.unwrap_or(false) {
         return false;
     }
     let Ok(mut inspection) = objectstore::Inspection::open(store, None).await else {

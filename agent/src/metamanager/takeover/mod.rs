@@ -53,7 +53,7 @@ pub async fn take_over(
     let known = desired.get(&mark).await?;
     let begun = known.as_ref().is_some_and(|mark| mark["state"] == "begun");
     if !begun && store.revision() > NEW_STORE_REVISION
-        || !tokio::fs::try_exists(database).await.unwrap_or(false)
+        || !clock::fs::try_exists(database).await.unwrap_or(false)
     {
         mark::complete(&desired, known, database).await?;
         return Ok(0);

@@ -95,7 +95,7 @@ impl Task {
                 receive(desired, handlers, hub, heartbeat, message).await;
             }
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: a message that was not acknowledged is sent again
             () = shutdown.cancelled() => {}
             () = async {

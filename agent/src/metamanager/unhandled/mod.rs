@@ -2,7 +2,6 @@
 //! for it. Where there is no such form, or no sender waits, the message is logged, repeated ones ever more rarely.
 
 use componentbase::{now, unix_millis};
-use jiff::Timestamp;
 use limits::Repeated;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -203,7 +202,7 @@ fn error(group: Group, resource: ResourcePath, why: String) -> Message {
 /// Builds the status of a node's part of a job as failed. The older tasks and those of `operations.kubeedge.io` have forms of
 /// their own.
 fn job(node: &str, origin: &Source, action: &str, path: ResourcePath, why: &str) -> Upstream {
-    let time = Timestamp::now().to_string();
+    let time = clock::now().to_string();
     let parts: Vec<&str> = path.as_str().split('/').collect();
     let [_, task, "node", _] = parts.as_slice() else {
         let status = json!({"action": action, "succ": false, "finishTime": time, "reason": why, "extend": ""});

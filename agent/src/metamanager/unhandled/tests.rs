@@ -169,7 +169,7 @@ async fn sent_for(messages: Vec<Message>, has_readers: bool) -> (Vec<Message>, S
             sent.push(message);
         }
     };
-    let sent = tokio::select! {
+    let sent = clock::select! {
         sent = told => sent,
         () = Box::pin(ends.task.run(CancellationToken::new())) => panic!("the task has ended"),
         () = readers => unreachable!(),

@@ -10,7 +10,6 @@ use std::{
 };
 
 use edged::RuntimeChannel;
-use jiff::Timestamp;
 use nix::{
     errno::Errno,
     fcntl::{OFlag, openat},
@@ -110,7 +109,7 @@ impl ImageFiles {
                 snapshotter: snapshotter.to_owned(),
                 key: VIEW.to_owned(),
                 parent: image.chain.clone(),
-                labels: [(KEEP.to_owned(), Timestamp::now().to_string())].into(),
+                labels: [(KEEP.to_owned(), clock::now().to_string())].into(),
             });
             let mut snapshots = self.snapshots.clone();
             match call(snapshots.view(request)).await {

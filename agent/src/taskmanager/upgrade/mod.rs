@@ -23,9 +23,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clock::spawn_blocking;
 use edged::ImagePuller;
 use serde::Deserialize;
-use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 use wire::node_job::{self, Action};
 

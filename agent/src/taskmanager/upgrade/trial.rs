@@ -109,7 +109,7 @@ impl Trial {
     ) -> Result<bool, String> {
         let (version, limit) = (self.record.to.clone(), self.record.limit);
         let mut child = self.start(arguments)?;
-        let seen = tokio::select! {
+        let seen = clock::select! {
             // cancel-safe: the next look sees the end as well
             ended = child.wait() => Seen::Exited(ended),
             // cancel-safe: the record stays

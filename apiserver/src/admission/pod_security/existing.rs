@@ -1,8 +1,9 @@
 //! Warnings about the existing pods of a namespace whose labels change.
 
+use clock::Instant;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::Value;

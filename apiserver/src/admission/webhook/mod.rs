@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use futures::future::join_all;
 use serde_json::Value;
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use super::{
     attributes::Attributes, authorizer::authorizer, conditions, configuration::Webhook,
@@ -109,7 +108,7 @@ impl Webhook {
         let endpoint = endpoint::find(api, client, seconds)
             .await
             .map_err(|why| WebhookError::Failed(format!("failed to call webhook: {why}")))?;
-        let uid = Uuid::new_v4().to_string();
+        let uid = clock::uuid().to_string();
         let body = review::question(seen, &asked.kind, &uid);
         let endpoint::Endpoint {
             url,

@@ -1,10 +1,7 @@
 //! Values, types and chains of variables that are written so that nobody comes to their end: each is refused, and soon.
 
-use std::{
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{sync::Arc, thread, time::Duration};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Patterns that are written to take long.
 
-use std::time::Instant;
+use clock::Instant;
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,8 @@
 //! KubeEdge's CustomResourceDefinitions in the cluster: creates missing ones, and checks that they are served in the needed version.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{

@@ -3,12 +3,9 @@
 //! Source: client-go's leader election. A holder counts as gone when its Lease has not changed for the Lease's duration, by the
 //! observer's clock, so clocks need not agree.
 
-use std::{
-    pin::pin,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{pin::pin, time::Duration};
 
-use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
@@ -74,7 +71,7 @@ impl Leading {
                     std::future::pending::<()>().await;
                 }
             };
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: it is awaited below
                 () = &mut work => return,
                 // cancel-safe: a state that is not seen is kept
@@ -332,7 +329,7 @@ impl Election {
 
     /// Returns the Lease with a new holder; with none if `holder` is empty.
     fn lease(&self, before: Lease, holder: &str) -> Lease {
-        let now = Timestamp::now();
+        let now = clock::now();
         let now = MicroTime(now.round(jiff::Unit::Microsecond).unwrap_or(now));
         let mut spec = before.spec.unwrap_or_default();
         // the API refuses an empty one

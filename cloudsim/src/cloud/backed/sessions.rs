@@ -1,11 +1,9 @@
 //! The sessions of nodes at all replicas: each replica records its own when they change and every few seconds, for `cloudsim nodes` and for
 //! the other replicas, so that a node has one session among all of them.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use clock::HashMap;
+use clock::Instant;
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use jiff::Timestamp;
 use kube::Client;
@@ -70,7 +68,7 @@ pub(super) async fn run(
     stop: CancellationToken,
 ) {
     let records = Records::in_cluster(KIND, &client);
-    let started = Timestamp::now();
+    let started = clock::now();
     let (mut written, mut written_at) = (None, Instant::now());
     let mut ticks = interval(CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -97,7 +95,7 @@ pub(super) async fn run(
             .filter_map(|session| runs.remove_entry(&session.node))
             .collect();
         let value = json!(SessionsRecord {
-            at: Timestamp::now(),
+            at: clock::now(),
             started: Some(started),
             nodes,
             address: reached.requests,
@@ -113,7 +111,7 @@ pub(super) async fn run(
         }];
         let known = records.list().await;
         if let Ok(known) = &known {
-            let alive = alive(known, Timestamp::now());
+            let alive = alive(known, clock::now());
             let is_dead =
                 |entry: &&RecordEntry| entry.name != replica && !alive.contains_key(&entry.name);
             changes.extend(known.iter().filter(is_dead).map(removal));
@@ -167,7 +165,7 @@ pub(super) async fn peers(client: &Client, own: &str) -> Result<Vec<PeerNodes>, 
             relayed: record.relayed,
         })
     };
-    let alive = alive(&known, Timestamp::now());
+    let alive = alive(&known, clock::now());
     Ok(alive.into_iter().filter_map(nodes).collect())
 }
 
@@ -201,7 +199,7 @@ fn remote(alive: BTreeMap<String, SessionsRecord>, own: &str) -> Vec<RemoteSessi
 pub async fn of_all_replicas(client: &Client) -> Result<CountedSessions, RecordsError> {
     Ok(count_sessions(
         &Records::in_cluster(KIND, client).list().await?,
-        Timestamp::now(),
+        clock::now(),
     ))
 }
 

@@ -31,7 +31,7 @@ pub async fn run(client: Client, stop: CancellationToken) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     // cancel-safe: a tick that is not taken comes again
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        let cleaning = clean(&client, Timestamp::now());
+        let cleaning = clean(&client, clock::now());
         if let Some(Err(error)) = stop.run_until_cancelled(cleaning).await {
             debug!(
                 error = &error as &dyn std::error::Error,

@@ -1,6 +1,5 @@
 //! The conditions of certificate requests.
 
-use jiff::Timestamp;
 use k8s_openapi::{
     api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition},
     apimachinery::pkg::apis::meta::v1::Time,
@@ -32,7 +31,7 @@ pub(super) fn condition(
     reason: &str,
     message: &str,
 ) -> CertificateSigningRequestCondition {
-    let now = Some(Time(Timestamp::now()));
+    let now = Some(Time(clock::now()));
     CertificateSigningRequestCondition {
         type_: type_.to_owned(),
         status: "True".to_owned(),

@@ -10,20 +10,14 @@ mod approver;
 mod cleaner;
 mod conditions;
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::Duration};
 
-use futures::StreamExt;
+use crate::controllers::reconciler::{Action, Controller};
 use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest};
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams},
-    runtime::{
-        controller::{Action, Controller},
-        watcher,
-    },
+    runtime::watcher,
 };
 use kubeapi::LenientObject;
 use serde_json::json;
@@ -67,12 +61,10 @@ pub async fn run(client: Client, signer: Signer, shutdown: CancellationToken) {
     )
     .run(
         catch_panics("csrsigning", reconcile),
-        |_, error, _| after_failure("handle a certificate request", error),
+        |_, error| after_failure("handle a certificate request", error),
         Arc::new((client, signer)),
+        shutdown,
     )
-    // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
-    .take_until(shutdown.cancelled_owned())
-    .for_each(|_| async {})
     .await;
 }
 
@@ -180,7 +172,9 @@ fn sign(
     let validity = asked
         .map_or(MAX_VALIDITY, Duration::from_secs)
         .clamp(MIN_VALIDITY, MAX_VALIDITY);
-    let signed = signer.ca.sign_serving(&wanted, validity, SystemTime::now());
+    let signed = signer
+        .ca
+        .sign_serving(&wanted, validity, clock::system_now());
     signed
         .map(|der| pem_certificate(&der))
         .map_err(|error| error.to_string())

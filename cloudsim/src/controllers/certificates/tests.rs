@@ -1,6 +1,5 @@
 //! Requests against an API in memory: approved ones are signed; a request for another node's names never is.
 
-use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequestSpec;
 use kube::{api::PostParams, runtime::wait::await_condition};
 use objectstore::MemoryStore;
@@ -36,7 +35,7 @@ async fn what_is_the_nodes_own_is_signed_and_nothing_else() {
         .build()
         .client("default");
     let api = Api::<CertificateSigningRequest>::all(client.clone());
-    let ca = Arc::new(Ca::generate(SystemTime::now()).unwrap());
+    let ca = Arc::new(Ca::generate(clock::system_now()).unwrap());
     let (cloud, sessions) = (vec!["192.0.2.1".to_owned()], Sessions::default());
     let signer = Signer {
         approves: true,
@@ -120,8 +119,8 @@ async fn what_is_the_nodes_own_is_signed_and_nothing_else() {
     .await;
     assert!(failed.status.unwrap().certificate.is_none());
 
-    let hours = |hours| Timestamp::now() + jiff::SignedDuration::from_hours(hours);
-    cleaner::clean(&client, Timestamp::now()).await.unwrap();
+    let hours = |hours| clock::now() + jiff::SignedDuration::from_hours(hours);
+    cleaner::clean(&client, clock::now()).await.unwrap();
     assert_eq!(
         api.list(&kube::api::ListParams::default())
             .await

@@ -13,7 +13,7 @@ fn live(uid: &str, revision: &str) -> Value {
 }
 
 fn synced_state(uid: &str, revision: u64) -> Synced {
-    [(uid.to_owned(), (path(), revision))].into()
+    [(uid.to_owned(), (path(), revision))].into_iter().collect()
 }
 
 fn describe(deliveries: Vec<Delivery>) -> Vec<String> {
@@ -35,7 +35,11 @@ fn describe(deliveries: Vec<Delivery>) -> Vec<String> {
 #[test]
 fn new_changed_current_and_gone() {
     assert_eq!(
-        describe(difference(&path(), Some(live("u1", "5")), &Synced::new())),
+        describe(difference(
+            &path(),
+            Some(live("u1", "5")),
+            &Synced::default()
+        )),
         ["Insert u1 at Some(5)"]
     );
     assert_eq!(
@@ -64,7 +68,7 @@ fn new_changed_current_and_gone() {
         describe(difference(&path(), None, &synced_state("u1", 0))),
         ["Delete u1 at None"]
     );
-    assert!(difference(&path(), None, &Synced::new()).is_empty());
+    assert!(difference(&path(), None, &Synced::default()).is_empty());
 }
 
 #[test]
@@ -82,7 +86,7 @@ fn a_pod_first_seen_while_it_is_deleted_is_an_update() {
     let mut pod = live("u1", "5");
     pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     assert_eq!(
-        describe(difference(&path(), Some(pod), &Synced::new())),
+        describe(difference(&path(), Some(pod), &Synced::default())),
         ["Update u1 at Some(5)"]
     );
 }

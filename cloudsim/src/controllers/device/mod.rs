@@ -23,7 +23,6 @@ use kube::Client;
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 use tokio::sync::watch as state;
-use uuid::Uuid;
 use wire::{Downstream, Header};
 
 pub use self::update::DeviceUpdate;
@@ -175,7 +174,7 @@ impl Devices {
         let now = now_ms();
         let devices = self.index.read().members(node);
         let content =
-            json!({"event_id": Uuid::new_v4().to_string(), "timestamp": now, "devices": devices});
+            json!({"event_id": clock::uuid().to_string(), "timestamp": now, "devices": devices});
         // the answer stops EdgeCore's repetitions; it takes the devices from a message that answers nothing
         let confirmed = Downstream::TwinConfirmed("OK".into())
             .into_message(now)

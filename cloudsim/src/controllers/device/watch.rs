@@ -38,7 +38,7 @@ impl Devices {
                 self.statuses()
             )
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: the index is rebuilt from a list at the next start
             () = shutdown.cancelled() => {}
             _ = watches => {}

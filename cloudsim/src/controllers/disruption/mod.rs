@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use jiff::Timestamp;
+use crate::controllers::reconciler::Action;
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, ReplicaSet, StatefulSet},
@@ -18,7 +18,7 @@ use kube::{
     Api, Resource, ResourceExt,
     api::{DynamicObject, GroupVersionKind},
     discovery,
-    runtime::{controller::Action, reflector::ObjectRef},
+    runtime::reflector::ObjectRef,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -117,7 +117,7 @@ async fn reconcile(
         .pods
         .in_namespace(&budget.namespace().unwrap_or_default());
     pods.retain(|pod| status::selects(&budget, pod));
-    let now = Timestamp::now();
+    let now = clock::now();
     if pods.is_empty() {
         record(
             &cluster,

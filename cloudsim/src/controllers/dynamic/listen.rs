@@ -1,6 +1,7 @@
 //! One watch of a node: a message for each change, beginning with all existing objects.
 
-use std::{collections::HashMap, pin::pin, time::Duration};
+use clock::HashMap;
+use std::{pin::pin, time::Duration};
 
 use futures::StreamExt;
 use kube::{
@@ -54,7 +55,7 @@ pub(super) async fn run(
     let mut told = WatchedObjects {
         target: call.target,
         types,
-        known: HashMap::new(),
+        known: HashMap::default(),
         listed: None,
         filter,
         node,
@@ -62,7 +63,7 @@ pub(super) async fn run(
     };
     loop {
         // cancel-safe: each returns at once what it has, and nothing otherwise
-        let changes = tokio::select! {
+        let changes = clock::select! {
             event = events.next() => match event {
                 None => return,
                 Some(Ok(event)) => told.changes(event),

@@ -12,11 +12,8 @@ mod permission;
 mod request;
 mod reviews;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    future::pending,
-    sync::Arc,
-};
+use clock::HashMap;
+use std::{collections::BTreeMap, future::pending, sync::Arc};
 
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::Client;

@@ -28,7 +28,7 @@ async fn a_watch_that_panics_is_forgotten_and_the_others_go_on() {
     dynamic.watches.lock().insert("edge-1".to_owned(), watches);
     let (replies, _received) = mpsc::channel(1);
     let mut session = dynamic.open("edge-1", replies);
-    tokio::select! {
+    clock::select! {
         () = session.forget_panicked() => unreachable!("it goes on for ever"),
         () = until("the watch that panicked is forgotten", || dynamic.watches.lock()["edge-1"].len() == 1) => {}
     }

@@ -3,10 +3,11 @@
 //! Source: `EventSourceObjectSpamFilter` of client-go (a burst of 25 for each object, then one in five minutes); the limits of
 //! `ValidateEventCreate` of Kubernetes.
 
+use clock::HashMap;
+use clock::Instant;
 use std::{
-    collections::HashMap,
     hash::{BuildHasher, Hash, RandomState},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use limits::{Rate, object_event_rate};
@@ -67,7 +68,7 @@ impl EventLimits {
             make_room(&mut self.nodes, MAX_NODES, |events| events.all.last);
             let events = NodeEvents {
                 all: Bucket::new(Rate::every(NODE_REFILL, NODE_BURST, now), now),
-                objects: HashMap::new(),
+                objects: HashMap::default(),
             };
             self.nodes.insert(node.to_owned(), events);
         }

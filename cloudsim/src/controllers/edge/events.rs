@@ -1,6 +1,6 @@
 //! Events of nodes. Nobody waits for an answer, so refused events are only logged.
 
-use std::time::Instant;
+use clock::Instant;
 
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Patch, PatchParams, PostParams};

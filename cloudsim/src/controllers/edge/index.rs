@@ -1,7 +1,8 @@
 //! The pods of each node and what they reference: determines which nodes get an object and which may ask for it. Pure.
 
+use clock::HashMap;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 

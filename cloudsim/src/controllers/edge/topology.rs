@@ -8,8 +8,9 @@
 //! Source: KubeEdge's `endpointslice` and `endpoints` filters of CloudCore. Differences: EndpointSlices are filtered, endpoints without a
 //! node stay, and a change of a group is sent.
 
+use clock::HashMap;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 

@@ -1,7 +1,8 @@
 //! Messages of nodes that no controller handles: the sender gets the protocol's failure message. If there is none, or nobody waits, the
 //! message is logged, at growing intervals.
 
-use std::{sync::Arc, time::Instant};
+use clock::Instant;
+use std::sync::Arc;
 
 use limits::Repeated;
 use parking_lot::Mutex;

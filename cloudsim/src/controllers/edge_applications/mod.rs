@@ -14,6 +14,7 @@ mod tests;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use crate::controllers::reconciler::Action;
 use crds::apps::{
     EdgeApplication, EdgeApplicationStatus, ManifestCondition, ManifestStatus, NodeGroup,
     ResourceIdentifier,
@@ -26,7 +27,6 @@ use kube::{
         Preconditions,
     },
     discovery::{self, Scope},
-    runtime::controller::Action,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

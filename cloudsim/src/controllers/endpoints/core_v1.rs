@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::controllers::reconciler::Action;
 use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
-use kube::{
-    ResourceExt,
-    runtime::{controller::Action, reflector::ObjectRef},
-};
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 

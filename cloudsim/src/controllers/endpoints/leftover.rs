@@ -3,13 +3,12 @@
 //! Source: Kubernetes' endpoints controller. Endpoints of a name without a service are kept if no service ever had the name; at the
 //! start, ones managed by the controller are left over from a service that was deleted meanwhile.
 
-use std::{collections::HashSet, sync::Arc};
+use clock::HashSet;
+use std::sync::Arc;
 
+use crate::controllers::reconciler::Action;
 use k8s_openapi::api::core::v1::{Endpoints, Service};
-use kube::{
-    ResourceExt,
-    runtime::{controller::Action, reflector::ObjectRef},
-};
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 

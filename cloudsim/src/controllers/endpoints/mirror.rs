@@ -4,15 +4,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use crate::controllers::reconciler::Action;
 use k8s_openapi::api::{
     core::v1::{EndpointAddress, EndpointPort as CorePort, Endpoints, Service},
     discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice},
 };
-use kube::{
-    ResourceExt,
-    api::ObjectMeta,
-    runtime::{controller::Action, reflector::ObjectRef},
-};
+use kube::{ResourceExt, api::ObjectMeta, runtime::reflector::ObjectRef};
 use kubeapi::endpoint_address;
 use tokio_util::sync::CancellationToken;
 

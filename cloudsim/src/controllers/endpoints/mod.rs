@@ -4,14 +4,12 @@
 
 use std::sync::Arc;
 
+use crate::controllers::reconciler::Action;
 use k8s_openapi::api::{
     core::v1::{Pod, Service},
     discovery::v1::EndpointSlice,
 };
-use kube::{
-    ResourceExt,
-    runtime::{controller::Action, reflector::ObjectRef},
-};
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

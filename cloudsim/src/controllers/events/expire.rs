@@ -22,7 +22,7 @@ pub(super) async fn run(client: Client, stop: CancellationToken) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     // cancel-safe: a tick that is not taken comes again
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        let expiring = expire(&client, Timestamp::now());
+        let expiring = expire(&client, clock::now());
         if let Some(Err(error)) = stop.run_until_cancelled(expiring).await {
             debug!(
                 error = &error as &dyn std::error::Error,

@@ -1,6 +1,6 @@
 //! Tests of [`super`].
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::{Api, ResourceExt, api::ListParams, core::ObjectMeta};
 use objectstore::MemoryStore;
@@ -77,7 +77,7 @@ async fn what_is_told_is_written_once_and_goes_after_an_hour() {
         (Some("Warning"), Some("default-scheduler"))
     );
     assert!(of_pod.name_any().starts_with("a."));
-    let now = Timestamp::now();
+    let now = clock::now();
     expire::expire(&client, now + SignedDuration::from_mins(59))
         .await
         .unwrap();

@@ -1,6 +1,6 @@
 //! Writes events: the scheduler's in its own form (`events.k8s.io`), others with `source` and counts.
 
-use std::time::Instant;
+use clock::Instant;
 
 use jiff::{Timestamp, Unit};
 use k8s_openapi::{
@@ -38,7 +38,7 @@ async fn write(
     correlator: &mut EventCorrelator,
     Occurrence { about, new_event }: &Occurrence,
 ) -> Result<(), kube::Error> {
-    let now = Timestamp::now();
+    let now = clock::now();
     // events of cluster-scoped objects are in `default`
     let namespace = about.namespace.as_deref().unwrap_or("default");
     let api = Api::<Event>::namespaced(client.clone(), namespace);

@@ -1,6 +1,7 @@
 //! The served kinds whose objects can be deleted, and their APIs.
 
-use std::{collections::HashMap, sync::Arc};
+use clock::HashMap;
+use std::sync::Arc;
 
 use kube::{
     Api, Client,

@@ -3,10 +3,8 @@
 //!
 //! One watch of each kind's metadata updates one graph, which one task owns; up to [`CONCURRENT_DELETES`] tasks carry out its decisions.
 
-use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    time::Duration,
-};
+use clock::{HashMap, HashSet};
+use std::{collections::VecDeque, time::Duration};
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -63,7 +61,7 @@ pub(crate) async fn run(client: Client, tasks: Tasks, stop: CancellationToken) {
     discovery.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         // every branch can be dropped at its await: ticks and messages remain, and a finished task is not yet joined
-        tokio::select! {
+        clock::select! {
             () = stop.cancelled() => return,
             Some(()) = definitions.next() => discovery.reset_immediately(),
             _ = discovery.tick() => collector.discover(&sender, &stop).await,
@@ -117,13 +115,13 @@ impl Collector {
             },
             kinds,
             graph: Graph::default(),
-            watches: HashMap::new(),
-            unlisted: HashSet::new(),
-            relisted: HashMap::new(),
+            watches: HashMap::default(),
+            unlisted: HashSet::default(),
+            relisted: HashMap::default(),
             queue: VecDeque::new(),
-            queued: HashSet::new(),
-            busy: HashSet::new(),
-            absent: HashSet::new(),
+            queued: HashSet::default(),
+            busy: HashSet::default(),
+            absent: HashSet::default(),
             tasks: JoinSet::new(),
             cloud,
         }

@@ -1,11 +1,8 @@
 //! Metrics of controllers' queues, with client-go's names.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    hash::Hash,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::HashMap;
+use clock::Instant;
+use std::{collections::BTreeMap, hash::Hash, sync::Arc, time::Duration};
 
 use kubeapi::describe::exposition::{Histogram, Text, number};
 use parking_lot::Mutex;

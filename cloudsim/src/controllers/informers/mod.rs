@@ -5,7 +5,8 @@
 //! In: watch events, and the controllers' own writes. Out: objects by name, owner and namespace, and changes for listeners. Every
 //! listener's channel is bounded; a full one delays the watch, a closed one is dropped.
 
-use std::{fmt, fmt::Debug, future::Future, pin::pin, sync::Arc, time::Instant};
+use clock::Instant;
+use std::{fmt, fmt::Debug, future::Future, pin::pin, sync::Arc};
 
 use futures::StreamExt;
 use kube::{Client, Resource, runtime::watcher};

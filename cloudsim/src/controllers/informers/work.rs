@@ -1,19 +1,13 @@
 //! The control loop: a work queue of objects, and a reconciliation for each.
 
-use std::{
-    fmt::Debug,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc, time::Duration};
 
+use crate::controllers::reconciler::{Action, reconcile_all};
 use futures::{Stream, StreamExt, stream};
 use kube::{
     Resource,
     runtime::{
-        applier,
-        controller::{Action, Config},
         reflector::{self, ObjectRef},
         watcher::Event,
     },
@@ -147,11 +141,10 @@ pub(crate) async fn work<K, C, F>(
     let queue = stream::select(queue, stream::select_all(triggers.streams));
     // a deleted object needs no reconciliation
     let known = store.clone();
-    let queue = queue.map(move |object| {
-        if known.get(&object).is_some() {
+    let queue = queue.inspect(move |object| {
+        if known.get(object).is_some() {
             adding.count_added(object.clone());
         }
-        Ok::<_, Failure>(object)
     });
     let queue = queue.take_until(shutdown.cancelled_owned());
     // the newest state with this process's own writes, so that a reconciliation sees those of the one before
@@ -170,23 +163,15 @@ pub(crate) async fn work<K, C, F>(
             done
         })
     };
-    applier(
-        reconcile,
-        move |object: Arc<K>, failure: &Failure, _| {
-            failing.count_retry();
-            let object = ObjectRef::from_obj(&*object);
-            Action::requeue(failure.log_and_wait(&K::kind(&()), &object.to_string()))
-        },
-        Arc::new(context),
-        store,
-        queue,
-        Config::default(),
-    )
-    .for_each(|_| async {})
-    .await;
+    let failed = move |object: Arc<K>, failure: &Failure| {
+        failing.count_retry();
+        let object = ObjectRef::from_obj(&*object);
+        Action::requeue(failure.log_and_wait(&K::kind(&()), &object.to_string()))
+    };
+    reconcile_all(queue, store, reconcile, failed, Arc::new(context)).await;
 }
 
-/// Returns the main objects for the applier, and the queue of changed ones.
+/// Returns the main objects for the reconciler, and the queue of changed ones.
 fn own_queue<K>(
     main: &Informer<K>,
     changes: mpsc::Receiver<Change<K>>,

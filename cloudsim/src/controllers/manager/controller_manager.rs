@@ -48,7 +48,7 @@ pub(super) async fn run(
         let before = other.clone();
         while before.is_some() == other.is_some() {
             // cancel-safe: a change that is not taken is taken the next time
-            let change = tokio::select! {
+            let change = clock::select! {
                 () = stop.cancelled() => None,
                 change = changes.recv() => change,
             };

@@ -2,17 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::StreamExt;
-use jiff::Timestamp;
+use crate::controllers::reconciler::{Action, Controller};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::PartialObjectMeta,
-    runtime::{
-        controller::{Action, Controller},
-        watcher,
-    },
+    runtime::watcher,
 };
 use kubeapi::LenientObject;
 use serde_json::json;
@@ -40,12 +36,10 @@ pub(crate) async fn run(client: Client, shutdown: CancellationToken) {
     )
     .run(
         catch_panics("namespace", reconcile),
-        |_, error, _| after_failure("empty a namespace", error),
+        |_, error| after_failure("empty a namespace", error),
         Arc::new(client),
+        shutdown,
     )
-    // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
-    .take_until(shutdown.cancelled_owned())
-    .for_each(|_| async {})
     .await;
 }
 
@@ -174,7 +168,7 @@ async fn report(
         .as_ref()
         .and_then(|status| status.conditions.clone())
         .unwrap_or_default();
-    let new = found.conditions(&old, Timestamp::now());
+    let new = found.conditions(&old, clock::now());
     if new == old {
         return Ok(Some(namespace.clone()));
     }

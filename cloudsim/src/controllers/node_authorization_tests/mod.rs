@@ -6,7 +6,8 @@
 
 mod rows;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use clock::HashMap;
+use std::{sync::Arc, time::Duration};
 
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -66,7 +67,7 @@ impl World {
             client,
             edge,
             dynamic,
-            uids: HashMap::new(),
+            uids: HashMap::default(),
         };
         for (path, object) in rows::objects() {
             world.create(path, object).await;

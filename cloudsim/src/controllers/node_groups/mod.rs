@@ -10,12 +10,13 @@ mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use crate::controllers::reconciler::Action;
 use crds::apps::NodeGroup;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
-    runtime::{controller::Action, reflector::ObjectRef},
+    runtime::reflector::ObjectRef,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

@@ -1,6 +1,7 @@
 //! Which nodes are at work for which jobs, and to which of them the first action was sent in their session. Pure.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use clock::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use wire::node_job::JobKind;

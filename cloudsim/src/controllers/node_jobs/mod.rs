@@ -15,11 +15,13 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, sync::Arc};
+use clock::HashMap;
+use std::sync::Arc;
 
+use crate::controllers::reconciler::Action;
 use crds::operations::{ConfigUpdateJob, ImagePrePullJob, JobStatus, NodeJob, NodeUpgradeJob};
 use k8s_openapi::api::core::v1::Node;
-use kube::{Api, runtime::controller::Action};
+use kube::Api;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -62,7 +64,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
 impl Cluster {
     /// Returns the number of jobs of all kinds that are at work on each node.
     fn jobs_at_work(&self) -> HashMap<String, usize> {
-        let mut counts = HashMap::new();
+        let mut counts = HashMap::default();
         count_at_work(&self.upgrades, &mut counts);
         count_at_work(&self.prepulls, &mut counts);
         count_at_work(&self.updates, &mut counts);

@@ -1,13 +1,10 @@
 //! Decides what a job's status becomes next: which nodes take part, which are next, which are too late, and whether the job has ended.
 //! Pure.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::Duration,
-};
+use clock::HashMap;
+use std::{collections::BTreeSet, time::Duration};
 
 use crds::operations::{JobStatus, NodeJob, NodeStatus, Terms};
-use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::Node,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
@@ -284,7 +281,7 @@ fn end(status: &mut JobStatus, phase: &str, reason: Option<String>) {
         status: "True".to_owned(),
         reason: word.to_owned(),
         message: reason.clone().unwrap_or_default(),
-        last_transition_time: Time(Timestamp::now()),
+        last_transition_time: Time(clock::now()),
         observed_generation: None,
     }];
     (status.phase, status.reason) = (phase.to_owned(), reason);

@@ -1,9 +1,9 @@
 //! The sessions' part of the task manager: sends nodes the first action of their jobs, and writes what they report.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use clock::HashMap;
+use std::{sync::Arc, time::Duration};
 
 use crds::operations::{ConfigUpdateJob, ImagePrePullJob, NodeJob, NodeUpgradeJob};
-use jiff::Timestamp;
 use kube::{Api, Client, ResourceExt};
 use limits::Repeated;
 use parking_lot::Mutex;
@@ -277,7 +277,7 @@ impl NodeJobs {
             (_, Err(error)) => Err(format!("its content is invalid: {error}")),
         };
         let Err(why) = outcome else { return };
-        if let Some(times) = self.0.ignored.lock().count(&why, std::time::Instant::now()) {
+        if let Some(times) = self.0.ignored.lock().count(&why, clock::Instant::now()) {
             let path = printable_short(path);
             warn!(
                 node,
@@ -339,7 +339,7 @@ impl NodeJobs {
             {
                 return Ok(());
             }
-            let status = report::apply(path.kind, &known, &path.node, report, Timestamp::now())?;
+            let status = report::apply(path.kind, &known, &path.node, report, clock::now())?;
             match patch_status(&api, &job, old, &status).await {
                 Ok(_) => {
                     for event in super::events(&known, &status) {

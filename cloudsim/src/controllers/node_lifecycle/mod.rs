@@ -3,13 +3,11 @@
 //!
 //! Source: Kubernetes' node lifecycle controller (node monitor grace period 40 s).
 
-use std::{
-    collections::HashSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use clock::HashSet;
+use clock::Instant;
+use std::{sync::Arc, time::Duration};
 
-use futures::StreamExt;
+use crate::controllers::reconciler::{Action, Controller};
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Node, Taint},
@@ -19,7 +17,6 @@ use kube::{
     api::{Patch, PatchParams},
     core::PartialObjectMeta,
     runtime::{
-        controller::{Action, Controller},
         reflector::{ObjectRef, Store},
         watcher,
     },
@@ -71,7 +68,7 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
         client,
         events,
         grace,
-        started: jiff::Timestamp::now(),
+        started: clock::now(),
         nodes: controller.store(),
         seen: Mutex::default(),
         failed: Mutex::default(),
@@ -82,12 +79,10 @@ pub async fn run(client: Client, events: Recorder, grace: Duration, shutdown: Ca
         })
         .run(
             catch_panics("node-lifecycle", reconcile),
-            |_, error, _| after_failure("write the state of a node", error),
+            |_, error| after_failure("write the state of a node", error),
             context,
+            shutdown,
         )
-        // not kube's graceful shutdown: if it begins before the first list has arrived, it never ends
-        .take_until(shutdown.cancelled_owned())
-        .for_each(|_| async {})
         .await;
 }
 
@@ -124,7 +119,7 @@ async fn reconcile(
         context.failed.lock().insert(name.clone());
     }
     mark_pods(node, &context).await?;
-    let now = jiff::Timestamp::now();
+    let now = clock::now();
     let is_unknown = ready(node).is_some_and(|condition| condition.status == "Unknown");
     if left.is_none() && !is_unknown {
         info!(node = %name, "node not ready: its lease has expired");

@@ -45,9 +45,7 @@ async fn mark(api: &Api<Pod>, mut pod: Pod) -> Result<bool, kube::Error> {
         if !is_ready(&pod) || pod.uid() != uid {
             return Ok(false);
         }
-        let now = jiff::Timestamp::now()
-            .strftime("%Y-%m-%dT%H:%M:%SZ")
-            .to_string();
+        let now = clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let condition = json!({"type": "Ready", "status": "False", "lastTransitionTime": now,
             "observedGeneration": pod.metadata.generation});
         let patch = Patch::Strategic(json!({

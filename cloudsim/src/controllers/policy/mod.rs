@@ -7,6 +7,7 @@ mod granted_roles;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use crate::controllers::reconciler::Action;
 use crds::policy::{ServiceAccountAccess, ServiceAccountAccessStatus};
 use k8s_openapi::api::{
     core::v1::{Node, Pod, ServiceAccount},
@@ -15,7 +16,7 @@ use k8s_openapi::api::{
 use kube::{
     Api, ResourceExt,
     api::{ObjectMeta, PostParams},
-    runtime::{controller::Action, reflector::ObjectRef},
+    runtime::reflector::ObjectRef,
 };
 use tokio_util::sync::CancellationToken;
 

@@ -262,7 +262,7 @@ impl Rules {
             session.wait_ended().await;
             sleep(RETURN_TIMEOUT).await;
         };
-        let answered = tokio::select! {
+        let answered = clock::select! {
             // cancel-safe: only the winning branch takes anything, and the call ends with it
             answered = timeout(patience, pending.answer()) => answered,
             () = ended => {

@@ -1,10 +1,10 @@
 //! Counts the messages of each rule between two writes of its status. Totals are only in the statuses, since several clouds may count. No
 //! I/O.
 
-use std::collections::{HashMap, VecDeque};
+use clock::HashMap;
+use std::collections::VecDeque;
 
 use crds::rules::RuleStatus;
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use wire::text::printable_lines;
 
@@ -76,7 +76,7 @@ impl StatusDelta {
                     .take(MAX_ERROR_LENGTH)
                     .collect();
                 self.errors
-                    .push_front(format!("{:.0} {short}", Timestamp::now()));
+                    .push_front(format!("{:.0} {short}", clock::now()));
                 self.errors.truncate(MAX_ERRORS);
             }
         }

@@ -151,7 +151,7 @@ impl Rules {
                 next = Instant::now() + (begun.elapsed() * REBUILD_SHARE).min(LONGEST_PAUSE);
                 is_new = false;
             }
-            is_new |= tokio::select! {
+            is_new |= clock::select! {
                 // cancel-safe: a cancelled token stays cancelled
                 () = stop.cancelled() => return,
                 // cancel-safe: sleeping holds no data

@@ -1,9 +1,7 @@
 //! Which namespaces' rules may use a node: an administrator names them in an annotation of the Node. Pure.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use clock::HashMap;
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, core::PartialObjectMeta};

@@ -1,10 +1,7 @@
 //! The connected nodes for rules: the channel to each, and the subscriptions that each was sent.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use clock::HashMap;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use serde_json::Value;

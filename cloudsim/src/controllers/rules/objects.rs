@@ -75,7 +75,7 @@ pub(super) struct Objects {
 impl Objects {
     /// Waits for a change; returns whether it alters the table, or `None` if no more come. Cancel-safe.
     pub(super) async fn changed(&mut self) -> Option<bool> {
-        tokio::select! {
+        clock::select! {
             // cancel-safe: a change is taken only when its arm wins
             Some(change) = self.rules.changes.recv() => {
                 // the status is written by this controller alone

@@ -1,6 +1,7 @@
 //! Calls of nodes that wait for an answer, by the message's id. Only the called node can answer.
 
-use std::{collections::HashMap, sync::Arc};
+use clock::HashMap;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;

@@ -1,13 +1,8 @@
 //! Queues nodes' messages for the targets of rules: each message is delivered once, even if it is sent repeatedly; those of one topic in
 //! order; and each rule has a limited share, so that a slow target delays only its own. No I/O.
 
-use std::{
-    borrow::Cow,
-    collections::{HashMap, VecDeque},
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use clock::HashMap;
+use std::{borrow::Cow, collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use parking_lot::Mutex;
@@ -63,9 +58,9 @@ impl Default for NodeUploads {
         Self {
             running: Arc::new(Semaphore::new(MAX_CALLS_PER_NODE)),
             waiting: Arc::new(Semaphore::new(MAX_WAITING_KIB)),
-            rules: HashMap::new(),
-            by_topic: HashMap::new(),
-            known: HashMap::new(),
+            rules: HashMap::default(),
+            by_topic: HashMap::default(),
+            known: HashMap::default(),
             order: VecDeque::new(),
         }
     }

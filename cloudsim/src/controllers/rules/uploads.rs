@@ -4,7 +4,8 @@
 //! order ([`upload_queue`](super::upload_queue)). If too many messages of a node wait, a further one is not answered, and `edge-agent`
 //! sends it again.
 
-use std::{sync::Arc, time::Instant};
+use clock::Instant;
+use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;

@@ -147,7 +147,7 @@ impl Scheduler {
                 }
             };
             // every branch can be dropped at its await: messages stay in their channel, and ticks come again
-            tokio::select! {
+            clock::select! {
                 () = stop.cancelled() => return,
                 Some(change) = changes.pods.recv() => self.apply(&change, SchedulerState::pod),
                 Some(change) = changes.nodes.recv() => self.apply(&change, SchedulerState::node),

@@ -1,9 +1,7 @@
 //! The nodes with their pods, updated by the watches and by the scheduler's own decisions. Pure.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use clock::HashMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;

@@ -1,6 +1,6 @@
 //! Required affinity and anti-affinity between pods: the filter `InterPodAffinity`. Pure.
 
-use std::collections::{HashMap, HashSet};
+use clock::{HashMap, HashSet};
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodAffinityTerm};
 use kube::ResourceExt;

@@ -2,7 +2,8 @@
 //!
 //! Source: kube-scheduler's plugins of these names.
 
-use std::collections::{BTreeMap, HashMap};
+use clock::HashMap;
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
 use kube::ResourceExt;
@@ -46,7 +47,7 @@ pub(super) fn neighbours(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -
 
 /// Sums the preferences of the pod about others, and of others about it, by domain.
 fn affinity_sums(cycle: &CycleState<'_>) -> HashMap<Domain, i64> {
-    let mut sums = HashMap::new();
+    let mut sums = HashMap::default();
     let (pod, labels_of) = (cycle.view.pod, cycle.view.snapshot.namespaces);
     let own = preferred_terms(pod);
     for (node, node_info) in cycle.view.snapshot.nodes.all() {

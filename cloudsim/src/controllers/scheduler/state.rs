@@ -1,6 +1,7 @@
 //! The state of the scheduler, and which pods are queued again when it changes. Pure.
 
-use std::{collections::HashSet, sync::Arc};
+use clock::HashSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::{
     core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod},

@@ -1,6 +1,7 @@
 //! Node constraints of a pod's volumes: the filters `VolumeRestrictions`, `VolumeBinding` and `VolumeZone`. Pure.
 
-use std::{collections::HashMap, sync::Arc};
+use clock::HashMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::{
     core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, TopologySelectorTerm},

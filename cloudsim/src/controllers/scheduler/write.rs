@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, PersistentVolumeClaim, Pod};
 use kube::{
     Api, Client, ResourceExt,
@@ -31,7 +30,7 @@ fn false_on_conflict<T>(written: Result<T, kube::Error>) -> Result<bool, kube::E
 }
 
 fn now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 impl Writer {

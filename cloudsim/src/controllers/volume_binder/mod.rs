@@ -2,7 +2,9 @@
 //!
 //! Source: Kubernetes, "Persistent Volumes"; kube-controller-manager's persistentvolume-binder.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use clock::Instant;
 
 use k8s_openapi::api::{
     core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod},

@@ -2,9 +2,10 @@
 //!
 //! Source: Kubernetes, `pkg/controller/volume/persistentvolume`, `syncUnboundClaim` and `provisionClaim`.
 
+use clock::Instant;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use jiff::Timestamp;

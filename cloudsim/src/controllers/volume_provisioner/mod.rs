@@ -5,8 +5,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use jiff::Timestamp;
-
 use k8s_openapi::api::{
     core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod},
     storage::v1::StorageClass,
@@ -244,7 +242,7 @@ impl Provisioner {
                 match self
                     .cluster
                     .failures
-                    .remaining_delay(&name, &helper, Timestamp::now())
+                    .remaining_delay(&name, &helper, clock::now())
                 {
                     Some(_) => Ok(()),
                     None => self.cluster.delete(&self.cluster.pods, &*helper).await,

@@ -1,6 +1,7 @@
 //! Back-off before failed pods are replaced: a node that refuses a pod refuses the next one too.
 
-use std::{collections::HashMap, time::Duration};
+use clock::HashMap;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;

@@ -4,9 +4,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::controllers::reconciler::Action;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{api::ObjectMeta, runtime::controller::Action};
+use kube::api::ObjectMeta;
 
 pub(crate) mod affinity;
 mod backoff;

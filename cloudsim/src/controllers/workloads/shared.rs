@@ -71,7 +71,7 @@ impl Shared {
             events,
             queues: WorkQueues::default(),
             failures: Arc::default(),
-            start: Timestamp::now(),
+            start: clock::now(),
         }
     }
 

@@ -3,10 +3,9 @@
 //! Source: KubeEdge's reliable message delivery (CloudHub's node session). One difference: a deletion does not replace an older message
 //! that is on the wire; it follows it.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    time::{Duration, Instant},
-};
+use clock::HashMap;
+use clock::Instant;
+use std::{collections::VecDeque, time::Duration};
 
 use wire::{Message, lane::ATTEMPTS};
 
@@ -52,7 +51,7 @@ impl AckLane {
             ack_timeout,
             order,
             exhausted,
-            pending: HashMap::new(),
+            pending: HashMap::default(),
             in_flight: None,
         }
     }

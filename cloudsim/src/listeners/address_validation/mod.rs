@@ -1,6 +1,6 @@
 //! Address validation of QUIC clients (RFC 9000, 8.1), whose datagrams may bear any source address.
 
-use std::time::Instant;
+use clock::Instant;
 
 use limits::Rate;
 use quinn::Incoming;

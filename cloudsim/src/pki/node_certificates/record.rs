@@ -1,6 +1,6 @@
 //! The record of a name. Pure.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -128,7 +128,7 @@ pub(super) fn unused_certificate(certificate: &[u8], authority: &[u8]) -> Issued
 
 /// Returns the seconds since 1970.
 pub(super) fn now() -> u64 {
-    SystemTime::now()
+    clock::system_now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
         .as_secs()

@@ -1,7 +1,5 @@
 //! Tests of [`super`].
 
-use std::time::SystemTime;
-
 use objectstore::{Expect, MemoryStore, Write};
 use wire::enroll::{Ca, Csr, Usage};
 
@@ -15,12 +13,12 @@ fn certificate(ca: &Ca, node: &str, ago: Duration) -> Vec<u8> {
         Csr::for_node(node).unwrap(),
         Usage::parse_header(None).unwrap(),
     );
-    ca.sign_edge(csr.der(), &usages, DAY * 365, SystemTime::now() - ago)
+    ca.sign_edge(csr.der(), &usages, DAY * 365, clock::system_now() - ago)
         .unwrap()
 }
 
 fn ca() -> Ca {
-    Ca::generate(SystemTime::now()).unwrap()
+    Ca::generate(clock::system_now()).unwrap()
 }
 
 #[tokio::test]

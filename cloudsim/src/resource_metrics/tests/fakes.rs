@@ -1,9 +1,7 @@
 //! An API with fake nodes, whose answers the test determines.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use clock::HashMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -151,7 +149,7 @@ impl Drop for World {
 
 impl World {
     pub(super) async fn new(nodes: &[(&str, Answers)]) -> Self {
-        let began = Some((tokio::time::Instant::now(), Timestamp::now()));
+        let began = Some((tokio::time::Instant::now(), clock::now()));
         let answers = nodes
             .iter()
             .map(|(name, answers)| ((*name).to_owned(), *answers))

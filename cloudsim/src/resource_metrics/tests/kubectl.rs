@@ -21,7 +21,7 @@ async fn run(kubeconfig: &Path, line: &str) -> (bool, String) {
         .arg(kubeconfig)
         .args(line.split(' '))
         .env("HOME", home);
-    let output = tokio::task::spawn_blocking(move || command.output())
+    let output = clock::spawn_blocking(move || command.output())
         .await
         .unwrap()
         .unwrap();

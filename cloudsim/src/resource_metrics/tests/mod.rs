@@ -81,7 +81,7 @@ async fn the_first_question_is_answered_and_says_what_is_used() {
         .parse::<jiff::Timestamp>()
         .unwrap();
     assert!(
-        at.duration_since(jiff::Timestamp::now()).abs() < jiff::SignedDuration::from_mins(5),
+        at.duration_since(clock::now()).abs() < jiff::SignedDuration::from_mins(5),
         "{node}"
     );
     let (_, pod) = get(

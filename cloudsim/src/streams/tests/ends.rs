@@ -163,7 +163,7 @@ async fn a_silent_node_is_given_up_and_one_that_takes_nothing_too() {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     // pings fill the buffers, and nobody reads them
     let ended = loop {
-        tokio::select! {
+        clock::select! {
             ended = &mut node.run => break ended.unwrap(),
             _ = seconds.tick() => {
                 let mut out = BytesMut::new();

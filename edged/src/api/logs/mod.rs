@@ -11,7 +11,6 @@ use futures::{FutureExt, StreamExt, stream};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use jiff::Timestamp;
 use kubeapi::Body;
 use wire::cri::ContainerState;
 
@@ -25,7 +24,7 @@ use crate::runtime::Runtime;
 /// Answers with the log, or with the reason why there is none. The status is decided before the first byte; a later failure can
 /// only end the body.
 pub(super) async fn answer(deps: &Deps, path: &PodPath, query: &str) -> Response<Body> {
-    let options = match Options::of(query, Timestamp::now()) {
+    let options = match Options::of(query, clock::now()) {
         Ok(options) => options,
         Err(BadQuery::Undecodable) => {
             return text(

@@ -186,7 +186,7 @@ async fn end_is_noticed_while_the_next_instance_keeps_writing() {
         Arc::new(AtomicBool::new(false)),
     );
     let stopped = stop.clone();
-    let writing = tokio::task::spawn_blocking(move || {
+    let writing = clock::spawn_blocking(move || {
         while !stopped.load(Ordering::Relaxed) {
             fs::write(&next, "x").unwrap();
         }
@@ -224,7 +224,7 @@ async fn no_line_is_lost_over_many_rotations_while_the_log_is_written() {
     let mut reader = log.reader(follow()).await;
     let writer = log.clone();
     let (shown, seen) = std::sync::mpsc::channel();
-    let writing = tokio::task::spawn_blocking(move || {
+    let writing = clock::spawn_blocking(move || {
         for round in 0..20_u32 {
             let old = writer.path.with_file_name(format!("0.log.{round}"));
             let from = round * 100;

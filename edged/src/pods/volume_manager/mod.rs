@@ -41,7 +41,7 @@ pub(super) async fn refresh(
     identity: &Identity<'_>,
     observed: &ObservedPod,
 ) -> Option<Timestamp> {
-    let now = Timestamp::now();
+    let now = clock::now();
     let metadata = metadata_hash(pod);
     let (fresh_until, retry_at, changes) = context.pod_cache.with(identity.uid, |state| {
         if state.volumes_metadata_hash.replace(metadata) != Some(metadata) {

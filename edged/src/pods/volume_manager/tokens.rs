@@ -1,6 +1,6 @@
 //! Provides the service account tokens of a pod's volumes: those on disk while they are valid, else new ones.
 
-use std::time::Instant;
+use clock::Instant;
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -69,7 +69,7 @@ async fn on_disk(
         .dirs
         .volume(identity.uid, "projected", &wanted.volume)
         .join(&wanted.path);
-    tokio::fs::read_to_string(path).await.ok()
+    clock::fs::read_to_string(path).await.ok()
 }
 
 async fn request(

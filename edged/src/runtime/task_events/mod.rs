@@ -46,7 +46,7 @@ impl Runtime {
                     );
                 }
             }
-            tokio::time::sleep(backoff.next(rand::random_range(0.5..1.0))).await;
+            tokio::time::sleep(backoff.next(clock::rng().random_range(0.5..1.0))).await;
             // events between the two subscriptions are missed
             changed.notify_one();
         }

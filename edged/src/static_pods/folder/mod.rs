@@ -88,8 +88,7 @@ fn read_file(path: &Path, name: &str, node: &str) -> Result<Pod, String> {
         fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
     match read {
         Ok(size) if size as u64 > MAX_BYTES => Err(format!("it has more than {MAX_BYTES} bytes")),
-        Ok(_) => manifest::pod(&text, name, node, jiff::Timestamp::now())
-            .map_err(|error| error.to_string()),
+        Ok(_) => manifest::pod(&text, name, node, clock::now()).map_err(|error| error.to_string()),
         Err(error) => Err(format!(
             "cannot read it: {error}; write a UTF-8 file that the agent may read"
         )),

@@ -6,7 +6,6 @@ use agent::bundle::{
     Archive, LogReader, Target, TimeRange, add_log_files, mask_object, secret_values,
 };
 use http::Request;
-use jiff::Timestamp;
 use kube::Client;
 use limits::read_regular_file;
 use record::redact::Redactor;
@@ -80,7 +79,7 @@ const SECRETS: &str = "secrets";
 
 /// Writes the archive.
 pub(super) async fn run(options: &Bundle, records: &Records) -> anyhow::Result<()> {
-    let now = Timestamp::now();
+    let now = clock::now();
     let clouds = matching(&options.access, records.list_with_service()?);
     let name = clouds.first().map_or("cloud", RunningCloud::name);
     let name: String = name

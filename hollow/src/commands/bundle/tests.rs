@@ -60,7 +60,7 @@ fn options(directory: &Path) -> Bundle {
         },
         output: Some(directory.join("bundle.tar.gz")),
         logs: LogArgs {
-            since: Timestamp::now() - jiff::SignedDuration::from_hours(1),
+            since: clock::now() - jiff::SignedDuration::from_hours(1),
             until: None,
             files: vec![directory.join("cloud.log")],
         },
@@ -77,7 +77,7 @@ async fn no_secret_of_the_cloud_is_in_the_archive() {
     let log = format!(
         "{now} WARN lost canary-secret-value and {}\n",
         STANDARD.encode("canary-secret-value"),
-        now = Timestamp::now()
+        now = clock::now()
     );
     fs::write(directory.join("cloud.log"), log).unwrap();
     let records = records(&directory.join("records"));
@@ -135,7 +135,7 @@ async fn without_a_cloud_the_archive_has_the_log_and_the_error() {
     let directory = directory.path();
     fs::write(
         directory.join("cloud.log"),
-        format!("{} WARN last words\n", Timestamp::now()),
+        format!("{} WARN last words\n", clock::now()),
     )
     .unwrap();
     let records = records(&directory.join("records"));

@@ -51,7 +51,7 @@ async fn listing(client: &Client) -> anyhow::Result<Listing> {
         .filter(|node| is_ready(node))
         .map(ResourceExt::name_any)
         .collect();
-    let now = jiff::Timestamp::now();
+    let now = clock::now();
     Ok(Listing {
         warnings,
         ..table::listing(&devices, &statuses, &ready, now)

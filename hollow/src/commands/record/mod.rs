@@ -45,7 +45,7 @@ pub(super) async fn run(options: Record) -> anyhow::Result<()> {
     let reach = Reach::of(options.address, &options.names, &own);
     let token = read_token(options.token.as_ref(), options.token_file.as_ref())?;
     let state = State::open(&data_dir(&options))?;
-    let dialer = tokio::select! {
+    let dialer = clock::select! {
         dialer = find_cloud(&options, token.as_ref(), &state) => dialer?,
         // cancel-safe: the program ends then
         () = signals.wait() => return Ok(()),

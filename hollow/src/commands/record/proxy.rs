@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     io::ErrorKind,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -91,7 +91,7 @@ impl Proxy {
 
     /// Returns a join token of the proxy.
     pub(super) fn join_token(&self, lifetime: Duration) -> Result<String, TokenError> {
-        Token::mint(self.ca(), SystemTime::now(), lifetime)
+        Token::mint(self.ca(), clock::system_now(), lifetime)
     }
 
     /// Returns the node's certificate at the cloud. Without one, the node has enrolled at another proxy.
@@ -133,7 +133,7 @@ impl Proxy {
             }
         }
         if let Some(token) = bearer(request) {
-            if let Err(error) = verify_bearer(token, self.ca(), SystemTime::now()) {
+            if let Err(error) = verify_bearer(token, self.ca(), clock::system_now()) {
                 let why = format!("token validation failure: {error}");
                 return Ok(text(StatusCode::UNAUTHORIZED, why));
             }
@@ -196,7 +196,7 @@ impl Proxy {
             }
         }
         info!(node, "enrolled at the cloud");
-        let now = SystemTime::now();
+        let now = clock::system_now();
         let signed = self
             .ca()
             .sign_edge(request.body(), &usages, CERTIFICATE_LIFETIME, now);

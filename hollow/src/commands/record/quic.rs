@@ -29,7 +29,7 @@ pub(super) fn start(
     cloud: HostPort,
     names: &[String],
 ) -> Result<Server, Failure> {
-    let now = std::time::SystemTime::now();
+    let now = clock::system_now();
     let (certificate, key) = proxy.ca().sign_server(names.to_vec(), now)?;
     let identity = Identity { certificate, key };
     let tls = server_tls(proxy.ca().cert_der(), &identity, true)?;

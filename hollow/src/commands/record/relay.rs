@@ -41,7 +41,7 @@ where
     tokio::pin!(up, down);
     let rest = async {
         // cancel-safe: the other direction continues below
-        tokio::select! {
+        clock::select! {
             ended = &mut up => {
                 ended?;
                 timeout(CLOSE_LIMIT, down).await

@@ -7,7 +7,6 @@ use std::{
     io::{ErrorKind, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
-    time::SystemTime,
 };
 
 use anyhow::{Context, bail};
@@ -67,7 +66,7 @@ impl State {
             Some(stored) => Ca::from_der(&stored.certificate, &stored.key)
                 .with_context(|| format!("cannot use {name}/{CA}"))?,
             None => {
-                let ca = Ca::generate(SystemTime::now())?;
+                let ca = Ca::generate(clock::system_now())?;
                 let text = pem(ca.cert_der(), ca.key_sec1_der());
                 write(folder, CA, &text)?;
                 ca

@@ -3,12 +3,12 @@
 mod cleanup;
 mod manifests;
 
-use std::{process::ExitCode, time::Instant};
+use clock::Instant;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use componentbase::Link;
 use kube::{Client, Config};
-use uuid::Uuid;
 use wire::text::with_causes;
 
 use super::{Signals, connect, hollow, print_line, proxy};
@@ -28,7 +28,7 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
     let progress =
         |text: &str| print_line(&format!("{:>7.3} s  {text}", begun.elapsed().as_secs_f64()));
     let client = client(&options.access).await?;
-    let number = Uuid::new_v4().simple().to_string();
+    let number = clock::uuid().simple().to_string();
     let name = format!("{PREFIX}-{}", number.get(..8).unwrap_or(&number));
     let temporary =
         tempfile::tempdir().context("cannot create a temporary directory for the node")?;
@@ -56,7 +56,7 @@ pub(super) async fn run(options: Selftest) -> anyhow::Result<ExitCode> {
         node.stop().await;
         seen.map(drop)
     };
-    let outcome = tokio::select! {
+    let outcome = clock::select! {
         outcome = testing => outcome,
         // cancel-safe: what was created is removed below.
         () = signals.wait() => Err(anyhow::anyhow!("stopped by a signal")),

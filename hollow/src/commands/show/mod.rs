@@ -35,8 +35,8 @@ pub(super) async fn run(show: Show) -> anyhow::Result<ExitCode> {
     }
     let mut signals = Signals::listen()?;
     let stopped = stop.clone();
-    let mut printing = tokio::task::spawn_blocking(move || print_files(&show, &stopped));
-    tokio::select! {
+    let mut printing = clock::spawn_blocking(move || print_files(&show, &stopped));
+    clock::select! {
         printed = &mut printing => printed?,
         // cancel-safe: the task is awaited
         () = signals.wait() => {

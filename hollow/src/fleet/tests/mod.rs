@@ -32,7 +32,7 @@ static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(())
 async fn agent(arguments: &str) -> bool {
     let _turn = ONE_AT_A_TIME.lock().await;
     let cli = Cli::try_parse_from(format!("edge-agent {arguments}").split_whitespace()).unwrap();
-    let code = tokio::task::spawn_blocking(move || agent::main(&cli))
+    let code = clock::spawn_blocking(move || agent::main(&cli))
         .await
         .unwrap();
     code == ExitCode::SUCCESS
@@ -263,7 +263,7 @@ async fn deleted_and_reset_nodes_return_without_a_restart_of_the_process() {
                 .map(|node| Box::pin(node.run_and_rejoin(token)));
             select_all(ended).await.0
         };
-        tokio::select! {
+        clock::select! {
             ended = rejoin => panic!("{ended:?}"),
             () = returned => {}
         }

@@ -95,7 +95,7 @@ impl Shell {
             ("HOSTNAME", _) => self.hostname.clone(),
             // A plan must give the same result whenever it is made.
             ("RANDOM", World::Planned(_)) => return Err(Stop::Depends),
-            ("RANDOM", World::Real(_)) => rand::random_range(0..32768).to_string(),
+            ("RANDOM", World::Real(_)) => clock::rng().random_range(0..32768).to_string(),
             _ => self.variables.get(name).cloned().unwrap_or_default(),
         })
     }

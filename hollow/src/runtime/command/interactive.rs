@@ -39,7 +39,7 @@ impl Shell {
                 };
                 self.print(&streams.error, prompt.as_bytes()).await?;
             }
-            let line = tokio::select! {
+            let line = clock::select! {
                 biased;
                 // The terminal has already thrown away what was typed of the line.
                 () = wait_interrupted(interrupts.as_deref()) => {
@@ -68,7 +68,7 @@ impl Shell {
             if script.is_empty() {
                 continue;
             }
-            let outcome = tokio::select! {
+            let outcome = clock::select! {
                 biased;
                 () = wait_interrupted(interrupts.as_deref()) => {
                     self.stops_at_failure = stops_at_failure;

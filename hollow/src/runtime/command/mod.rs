@@ -317,7 +317,7 @@ pub(super) async fn execute(
     let is_shell = programs::is_interactive(words);
     let program = async move {
         let run = shell.program(words, &streams);
-        tokio::select! {
+        clock::select! {
             // An interactive shell survives Ctrl-C and handles it itself.
             () = interrupts.notified(), if !is_shell => terminal::INTERRUPTED,
             outcome = run => code(outcome),

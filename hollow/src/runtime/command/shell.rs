@@ -454,7 +454,7 @@ impl Shell {
             return Ok(Err("File name too long".to_owned()));
         }
         let (files, path) = (Arc::clone(&real.files), self.resolve(path));
-        let answer = tokio::task::spawn_blocking(move || ask(&files, &path)).await;
+        let answer = clock::spawn_blocking(move || ask(&files, &path)).await;
         Ok(answer
             .unwrap_or_else(|error| Err(std::io::Error::other(error)))
             .map_err(|error| words(&error)))

@@ -97,7 +97,7 @@ impl Terminal {
             std::future::pending::<T>().await
         };
         let finish = async { tokio::join!(program, show).0 };
-        tokio::select! {
+        clock::select! {
             outcome = keyboard => outcome,
             outcome = finish => outcome,
         }

@@ -353,7 +353,7 @@ fn a_plan_is_bounded() {
 
 #[test]
 fn plans_that_would_take_long_are_not_made_to_their_end() {
-    let begun = std::time::Instant::now();
+    let begun = clock::Instant::now();
     let letters: String = (0..4000).map(|_| ".-~").collect();
     for script in [
         format!("seq 1 140000 | tr '!-){letters}' xy"),

@@ -33,7 +33,7 @@ pub(in crate::runtime) async fn serve(
             let (client, _) = listener.accept().await.ok()?;
             Some((place, client))
         };
-        let (place, client) = tokio::select! {
+        let (place, client) = clock::select! {
             // cancel-safe: the server ends then
             () = shutdown.cancelled() => return,
             next = next => match next {
@@ -47,7 +47,7 @@ pub(in crate::runtime) async fn serve(
         let (network, shutdown) = (Arc::clone(&network), shutdown.clone());
         tokio::spawn(async move {
             let _place = place;
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: the connection ends then
                 () = shutdown.cancelled() => {}
                 // A client that has left needs no error.

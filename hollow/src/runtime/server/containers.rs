@@ -152,9 +152,8 @@ async fn write_later(
 
 async fn write_log(path: PathBuf, lines: Vec<String>) -> Result<(), String> {
     let failed = |path: &PathBuf, e| format!("failed to open log file {path:?}: {e}");
-    let written = blocking(move || {
-        files::log(&path, &lines, jiff::Timestamp::now()).map_err(|e| failed(&path, e))
-    });
+    let written =
+        blocking(move || files::log(&path, &lines, clock::now()).map_err(|e| failed(&path, e)));
     written
         .await
         .map_err(|status| status.message().to_owned())?
@@ -163,7 +162,7 @@ async fn write_log(path: PathBuf, lines: Vec<String>) -> Result<(), String> {
 async fn blocking<T: Send + 'static>(
     act: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Status> {
-    tokio::task::spawn_blocking(act)
+    clock::spawn_blocking(act)
         .await
         .map_err(|e| Status::internal(e.to_string()))
 }

@@ -116,11 +116,7 @@ async fn pause(time: Duration) {
 
 /// Returns a new id like containerd's: 64 hexadecimal digits.
 fn new_id() -> String {
-    format!(
-        "{}{}",
-        uuid::Uuid::new_v4().simple(),
-        uuid::Uuid::new_v4().simple()
-    )
+    format!("{}{}", clock::uuid().simple(), clock::uuid().simple())
 }
 
 /// The codes are containerd's, which uses "unknown" if an object is in the wrong state.

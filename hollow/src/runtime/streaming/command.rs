@@ -132,13 +132,13 @@ pub(super) async fn run(core: Weak<Core>, ask: StreamRequest, channels: Channels
             let inside = exec::inside(&strong, &ask.container_id, running);
             drop(strong);
             let id = ask.container_id.as_str();
-            tokio::select! {
+            clock::select! {
                 ended = command::execute(&ask.cmd, inside, channels, ask.tty) => match ended {
                     Ok(code) => Ended::Code { code, words: ask.cmd.clone() },
                     Err(why) => Ended::Failed(format!(
                         "error executing command in container: failed to exec in container: \
                          failed to start exec {:?}: {why}",
-                        uuid::Uuid::new_v4().simple().to_string()
+                        clock::uuid().simple().to_string()
                     )),
                 },
                 () = exec::wait_ended(core, id) => Ended::Code { code: KILLED, words: ask.cmd.clone() },
@@ -212,7 +212,7 @@ impl Attached {
             tokio::pin!(ended);
             let mut is_over = false;
             loop {
-                tokio::select! {
+                clock::select! {
                     biased;
                     piece = output.recv() => {
                         let Some((source, bytes)) = piece else { return };
@@ -229,7 +229,7 @@ impl Attached {
             }
         };
         tokio::pin!(show);
-        tokio::select! {
+        clock::select! {
             () = &mut show => return,
             () = feed => {}
         }

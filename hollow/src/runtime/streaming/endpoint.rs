@@ -1,9 +1,7 @@
 //! The address of a runtime's streaming server, and the requests for which URLs were given out.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    time::Instant,
-};
+use clock::Instant;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use parking_lot::Mutex;
 use tokio::net::TcpListener;

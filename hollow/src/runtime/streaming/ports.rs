@@ -1,11 +1,7 @@
 //! Forwards ports of a pod over SPDY (each connection has two streams) and over WebSocket (each port has one connection and two channels).
 
-use std::{
-    collections::HashMap,
-    io,
-    sync::Weak,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{collections::HashMap, io, sync::Weak, time::Duration};
 
 use bytes::{Buf, Bytes};
 use futures::{StreamExt, stream::FuturesUnordered};
@@ -78,7 +74,7 @@ pub(super) async fn over_spdy(
             forward_all(&core, &ask.pod_sandbox_id, pairs)
         );
     };
-    tokio::select! {
+    clock::select! {
         _ = &mut driver => {}
         () = work => {}
     }
@@ -105,7 +101,7 @@ async fn accept_all(incoming: &mut Incoming, paired: mpsc::Sender<Pair>) {
 async fn forward_all(core: &Weak<Core>, sandbox: &str, mut pairs: mpsc::Receiver<Pair>) {
     let mut connections = FuturesUnordered::new();
     loop {
-        tokio::select! {
+        clock::select! {
             // cancel-safe: a pair that is not received waits, and connections stay where they are.
             pair = pairs.recv() => match pair {
                 Some((port, data, error)) => connections.push(forward(core, sandbox, port, data, error)),
@@ -198,7 +194,7 @@ async fn both(
     down: impl Future<Output = io::Result<u64>>,
 ) {
     tokio::pin!(up, down);
-    tokio::select! {
+    clock::select! {
         _ = &mut up => drop(timeout(HALF_CLOSED, down).await),
         _ = &mut down => drop(timeout(HALF_CLOSED, up).await),
     }
@@ -255,7 +251,7 @@ pub(super) async fn over_websocket<T: AsyncRead + AsyncWrite + Send>(
     };
     let all = async move { while connections.next().await.is_some() {} };
     let both = async {
-        tokio::select! {
+        clock::select! {
             () = read => false,
             () = all => true,
         }

@@ -1,8 +1,9 @@
 //! Accepts connections and upgrades each to what its URL was given out for.
 
+use clock::Instant;
 use std::{
     sync::{Arc, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -51,7 +52,7 @@ pub(super) async fn run(listener: TcpListener, core: Weak<Core>, end: Cancellati
             Some((listener.accept().await, permit))
         };
         // cancel-safe: a connection that is not accepted stays in the queue
-        let accepted = tokio::select! {
+        let accepted = clock::select! {
             () = end.cancelled() => return,
             accepted = next => accepted,
         };
@@ -115,7 +116,7 @@ fn answer(
         let Ok(upgraded) = upgrade.await else { return };
         let session = timeout(LONGEST, serve(upgraded, protocol, core, ask));
         // A session without its runtime is pointless.
-        tokio::select! {
+        clock::select! {
             () = end.cancelled() => {}
             _ = session => {}
         }

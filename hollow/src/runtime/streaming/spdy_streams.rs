@@ -55,7 +55,7 @@ pub(super) async fn serve(
         }
         session.close().await;
     };
-    tokio::select! {
+    clock::select! {
         // The client has left.
         _ = &mut driver => return,
         () = work => {}
@@ -125,7 +125,7 @@ async fn run(core: Weak<Core>, ask: StreamRequest, wanted: Wanted, streams: Stre
         .0
     };
     tokio::pin!(inputs, ended);
-    let ended = tokio::select! {
+    let ended = clock::select! {
         ended = &mut ended => ended,
         // The end of the input does not end the command.
         _ = &mut inputs => ended.await,

@@ -1,9 +1,7 @@
 //! The tokens in URLs and their requests: each token is valid for one request and for a minute.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{collections::HashMap, time::Duration};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use parking_lot::Mutex;
@@ -30,7 +28,7 @@ impl Tokens {
         if all.len() >= MAX_TOKENS {
             return None;
         }
-        let token = URL_SAFE_NO_PAD.encode(rand::random::<[u8; LENGTH]>());
+        let token = URL_SAFE_NO_PAD.encode(clock::rng().random::<[u8; LENGTH]>());
         all.insert(token.clone(), (now, ask));
         Some(token)
     }

@@ -145,7 +145,7 @@ pub(super) async fn serve<T: AsyncRead + AsyncWrite + Send>(
             .await;
     };
     let both = async {
-        tokio::select! {
+        clock::select! {
             // The client has left.
             () = read => false,
             () = work => true,

@@ -65,7 +65,7 @@ pub(super) async fn backend(
     }
     let (pod, port) = found
         .into_iter()
-        .choose(&mut rand::rng())
+        .choose(&mut clock::rng())
         .ok_or_else(none)?;
     let pod = Target {
         kind: pods.clone(),

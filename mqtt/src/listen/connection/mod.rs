@@ -50,7 +50,7 @@ pub(super) async fn run(
         buffer: BytesMut::new(),
         ask: *READ.start(),
     };
-    let first = tokio::select! {
+    let first = clock::select! {
         // cancel-safe: a client that has not identified itself loses nothing.
         () = slot.wait_evicted() => return,
         first = incoming.first(&outbox) => first,
@@ -80,7 +80,7 @@ pub(super) async fn run(
         let mut reading = std::pin::pin!(incoming.packets(version, keep_alive));
         // The writer ends when the outbox is closed; then nothing that could be read matters. Reading may be dropped at an await: packets
         // that were decoded and not handed over are not acknowledged.
-        tokio::select! {
+        clock::select! {
             written = &mut writing => {
                 // A socket that accepts no more bytes may still hold the client's last packets, above all its DISCONNECT.
                 let reads_on = written.is_err() && !outbox.is_closed();
@@ -269,7 +269,7 @@ async fn write(
     mut writer: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
     while let Some(bytes) = outbox.next().await {
-        tokio::select! {
+        clock::select! {
             sent = send(&mut writer, &bytes) => sent?,
             // Without this, a client that is cut off because it does not read could keep its connection by not reading.
             () = wait_lingered(outbox) => return Err(io::ErrorKind::TimedOut.into()),

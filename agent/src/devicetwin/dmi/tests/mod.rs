@@ -60,7 +60,7 @@ async fn ten_thousand_devices_are_in_the_answer_in_time() {
         rig.put_device(&format!("d{number}"), 1, "20").await;
     }
     let mapper = rig.mapper("modbus");
-    let begun = std::time::Instant::now();
+    let begun = clock::Instant::now();
     let answer = rig.register(&mapper, true).await.unwrap();
     assert_eq!(answer.device_list.len(), DEVICES);
     assert!(

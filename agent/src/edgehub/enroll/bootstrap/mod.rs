@@ -145,7 +145,7 @@ pub(super) async fn fetch_ca(
             &shown.intermediates,
             &target.host,
             &[],
-            UnixTime::now(),
+            UnixTime::since_unix_epoch(clock::since_unix_epoch()),
         )
         .map_err(|error| verification_error(&target.url, &server.host, &shown.leaf, error))?;
     Ok(ca)
@@ -427,7 +427,7 @@ pub(super) async fn request_time(
         let since = date.duration_since(SystemTime::UNIX_EPOCH);
         since.is_ok_and(|since| verify(UnixTime::since_unix_epoch(since)).is_ok())
     };
-    let verified = verify(UnixTime::now())
+    let verified = verify(UnixTime::since_unix_epoch(clock::since_unix_epoch()))
         .map(drop)
         .map_err(|error| verification_error(&target.url, &server.host, &shown.leaf, error));
     Ok(ServerAnswer {
@@ -464,7 +464,7 @@ where
         Ok::<_, BoxError>((head, bytes))
     };
     tokio::pin!(asked, connection);
-    let ended = tokio::select! {
+    let ended = clock::select! {
         biased;
         // cancel-safe: neither is dropped here
         answer = &mut asked => return answer,

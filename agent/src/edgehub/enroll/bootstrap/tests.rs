@@ -107,13 +107,13 @@ fn enroll_error(
 
 #[test]
 fn a_certificate_for_another_name_is_reported_with_its_names() {
-    let ca = Ca::generate(SystemTime::now()).unwrap();
+    let ca = Ca::generate(clock::system_now()).unwrap();
     let error = enroll_error(
         &ca,
         &ca,
         &["127.0.0.1", "localhost"],
         "192.0.2.10",
-        SystemTime::now(),
+        clock::system_now(),
     );
     let text = error.to_string();
     assert!(matches!(error, EnrollError::OtherName { .. }), "{text}");
@@ -125,7 +125,7 @@ fn a_certificate_for_another_name_is_reported_with_its_names() {
 
 #[test]
 fn certificates_of_another_cloud_or_time_have_their_own_errors() {
-    let now = SystemTime::now();
+    let now = clock::system_now();
     let (ca, other) = (Ca::generate(now).unwrap(), Ca::generate(now).unwrap());
     let error = enroll_error(&other, &ca, &["cloud"], "cloud", now);
     assert!(matches!(error, EnrollError::WrongCloud { .. }), "{error}");

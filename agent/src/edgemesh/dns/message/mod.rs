@@ -157,7 +157,7 @@ impl Question {
             .iter()
             .all(|record| record.name == *self.query.name() && !record.record_type().is_cname())
         {
-            message.answers.shuffle(&mut rand::rng());
+            message.answers.shuffle(&mut clock::rng());
         }
         encode(&message, self.limit)
     }

@@ -101,7 +101,7 @@ impl Server {
 
     /// Serves until `shutdown`.
     pub async fn serve(&self, shutdown: &CancellationToken) {
-        tokio::select! {
+        clock::select! {
             // cancel-safe: clients repeat queries that get no answer
             () = shutdown.cancelled() => {}
             () = self.datagrams() => {}
@@ -169,7 +169,7 @@ impl Server {
                     };
                     let server = self.clone();
                     tasks.spawn(componentbase::in_span(async move {
-                        tokio::select! {
+                        clock::select! {
                             // cancel-safe: a connection that is cut off in the middle is closed
                             () = slot.wait_evicted() => {}
                             ended = server.connection(stream, client, &slot) => {

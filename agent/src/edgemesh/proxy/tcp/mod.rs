@@ -79,7 +79,7 @@ pub(super) async fn serve(listener: TcpListener, backend: Backend, connections: 
         connections
             .tracker
             .spawn(componentbase::in_span(async move {
-                tokio::select! {
+                clock::select! {
                     // cancel-safe: on shutdown the connection ends
                     () = shutdown.cancelled() => {}
                     () = forward(client, peer, backend, permit) => {}

@@ -137,7 +137,7 @@ pub(super) async fn serve(socket: UdpSocket, backend: Backend) {
     let mut checks = interval(CHECK_INTERVAL);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let received = tokio::select! {
+        let received = clock::select! {
             // cancel-safe: a datagram is taken only by the arm that wins
             received = socket.recv_from(&mut datagram) => received,
             changed = target.changed() => {
@@ -313,7 +313,7 @@ async fn forward_over_relay(
             let _ = socket.try_send_to(&datagram[..size], client);
         }
     };
-    tokio::select! {
+    clock::select! {
         // cancel-safe: the flow ends
         () = forth => {}
         () = back => {}

@@ -5,7 +5,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     sync::atomic::Ordering::Relaxed,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -54,12 +54,12 @@ struct Cloud {
 
 impl Cloud {
     fn start() -> Self {
-        let ca = Ca::generate(SystemTime::now()).unwrap();
+        let ca = Ca::generate(clock::system_now()).unwrap();
         let mut roots = RootCertStore::empty();
         roots
             .add(CertificateDer::from(ca.cert_der().to_vec()))
             .unwrap();
-        let (cert, key) = ca.sign_server(["127.0.0.1"], SystemTime::now()).unwrap();
+        let (cert, key) = ca.sign_server(["127.0.0.1"], clock::system_now()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
@@ -133,7 +133,7 @@ async fn serve_connection(connection: Connection, cloud: Arc<Inner>) {
                     std::future::pending::<()>().await;
                 }
             };
-            tokio::select! {
+            clock::select! {
                 _ = copy_bidirectional(&mut ours, &mut theirs) => {}
                 () = given_up => {}
             }
@@ -207,7 +207,7 @@ async fn node(cloud: &Cloud, ca: &Ca, name: &str, snapshot: Snapshot) -> Node {
     let file = |name: &str| directory.path().join(name);
     let csr = Csr::for_node(name).unwrap();
     let cert = ca
-        .sign_edge(csr.der(), &[Usage::ClientAuth], DAY, SystemTime::now())
+        .sign_edge(csr.der(), &[Usage::ClientAuth], DAY, clock::system_now())
         .unwrap();
     std::fs::write(file("ca.crt"), pem_certificate(ca.cert_der())).unwrap();
     std::fs::write(file("node.crt"), pem_certificate(&cert)).unwrap();
@@ -485,7 +485,7 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
     assert_eq!(path(), Some(Path::Direct));
     // documentation's own network (RFC 5737): nobody answers
     let closed = SocketAddr::from(([192, 0, 2, 1], 9));
-    let begun = std::time::Instant::now();
+    let begun = clock::Instant::now();
     assert!(over(&destination(closed, true)).await.unwrap());
     assert!(
         begun.elapsed() < Duration::from_secs(3),
@@ -493,7 +493,7 @@ async fn the_direct_way_comes_first_and_the_relay_where_it_is_closed() {
         begun.elapsed()
     );
     assert_eq!(path(), Some(Path::Relayed));
-    let begun = std::time::Instant::now();
+    let begun = clock::Instant::now();
     assert!(
         over(&destination(closed, true)).await.unwrap(),
         "remembered"

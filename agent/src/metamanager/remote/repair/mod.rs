@@ -78,7 +78,7 @@ impl Remote {
                 }
             };
             // cancel-safe: each only ends the wait.
-            tokio::select! {
+            clock::select! {
                 _ = damaged.changed() => {}
                 () = again => {}
                 // once EdgeHub has ended, the cloud cannot be reached any more

@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use crds::policy::ServiceAccountAccess;
 use http::{header, request::Parts};
-use jiff::Timestamp;
 use kubeapi::Identity;
 use objectstore::{Key, Resource};
 use ring::digest::{SHA256, digest};
@@ -124,7 +123,7 @@ impl Access {
         if !self.is_genuine(&token, was_issued_to_node) {
             return Ok(Err("unknown signer"));
         }
-        match claims.validity(Timestamp::now().as_second()) {
+        match claims.validity(clock::now().as_second()) {
             Validity::Valid => {}
             Validity::NotYetValid => return Ok(Err("its time has not come")),
             // while the cloud is not connected, the pod cannot get a newer token

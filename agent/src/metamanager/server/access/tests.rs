@@ -55,7 +55,7 @@ fn unsigned_token(claims: &Value, signature: &str) -> String {
 }
 
 fn soon() -> i64 {
-    Timestamp::now().as_second() + 600
+    clock::now().as_second() + 600
 }
 
 /// Returns the objects that this node stores.

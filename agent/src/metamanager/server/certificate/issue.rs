@@ -6,7 +6,6 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use componentbase::unix_millis;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use uuid::Uuid;
 use wire::{
     Answer, Change, Down, Downstream, ResourceType, Upstream,
     enroll::{CertError, Csr, pem_certificate_request},
@@ -64,7 +63,7 @@ pub(super) async fn request(
     addresses: &[IpAddr],
 ) -> Result<(Vec<u8>, Vec<u8>), IssueError> {
     let csr = Csr::for_server(node, addresses)?;
-    let name = format!("csr-{}", Uuid::new_v4().simple());
+    let name = format!("csr-{}", clock::uuid().simple());
     let kind = ResourceType::CertificateSigningRequest;
     let insert = Upstream::put(
         Change::Insert,

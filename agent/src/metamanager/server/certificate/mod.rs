@@ -117,8 +117,8 @@ impl CertificateManager {
         loop {
             if let Some(certificate) = &self.current {
                 let (begin, end) = certificate.validity;
-                let due = renewal::due(begin, end, rand::random());
-                while let Ok(left) = due.duration_since(SystemTime::now()) {
+                let due = renewal::due(begin, end, clock::rng().random());
+                while let Ok(left) = due.duration_since(clock::system_now()) {
                     sleep(left.min(CHECK_INTERVAL)).await;
                 }
             }
@@ -153,7 +153,7 @@ impl CertificateManager {
                     );
                 }
             }
-            sleep(backoff.next(rand::random_range(0.5..1.0))).await;
+            sleep(backoff.next(clock::rng().random_range(0.5..1.0))).await;
         }
     }
 

@@ -20,7 +20,7 @@ async fn a_stored_certificate_is_used_if_it_fits() {
     let local = IpAddr::from(Ipv4Addr::LOCALHOST);
     let one = manager(directory.path(), vec![local]);
     assert!(one.load().unwrap().is_none(), "there are none");
-    let now = SystemTime::now();
+    let now = clock::system_now();
     let (cert, key) = Ca::generate(now)
         .unwrap()
         .sign_server(["127.0.0.1"], now)

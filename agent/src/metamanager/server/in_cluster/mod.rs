@@ -10,7 +10,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use nix::sys::socket::{setsockopt, sockopt::IpFreebind};
@@ -90,7 +90,7 @@ impl InClusterCa {
         let ca = Ca::generate_for(
             &format!("API server as on {node}"),
             &names,
-            SystemTime::now(),
+            clock::system_now(),
         )?;
         let written = file::replace(key, pem_ec_private_key(ca.key_sec1_der()).as_bytes(), 0o600)
             .and_then(|()| file::replace(cert, pem_certificate(ca.cert_der()).as_bytes(), 0o644));
@@ -112,7 +112,7 @@ impl InClusterCa {
         let names = self.names.iter().cloned().chain([address.to_string()]);
         let made = self
             .ca
-            .sign_server_for(names, CERT_LIFETIME, SystemTime::now())?;
+            .sign_server_for(names, CERT_LIFETIME, clock::system_now())?;
         Ok(config_of_made(client_ca, made)?)
     }
 }
@@ -166,7 +166,7 @@ impl InCluster {
                     std::future::pending().await
                 }
             };
-            tokio::select! {
+            clock::select! {
                 // cancel-safe: the newest addresses are read in any case
                 changed = addresses.changed() => if changed.is_err() { std::future::pending().await },
                 () = again => {}

@@ -23,7 +23,7 @@ fn is_taken(authority: &InClusterCa, names: &[&str], name: &str) -> bool {
     let names = names.iter().copied();
     let (cert, _) = authority
         .ca
-        .sign_server_for(names, CERT_LIFETIME, SystemTime::now())
+        .sign_server_for(names, CERT_LIFETIME, clock::system_now())
         .unwrap();
     let name = ServerName::try_from(name).unwrap();
     verifier

@@ -7,7 +7,6 @@ use std::{
     net::{IpAddr, SocketAddr},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown},
     path::{Path, PathBuf},
-    time::SystemTime,
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -212,7 +211,8 @@ fn stored_token(path: &Path, gid: Option<u32>) -> Option<String> {
 }
 
 fn new_token() -> String {
-    rand::random::<[u8; TOKEN_BYTES]>()
+    clock::rng()
+        .random::<[u8; TOKEN_BYTES]>()
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect()
@@ -247,7 +247,7 @@ fn new_certificate(
     key: &Path,
     names: Vec<String>,
 ) -> Result<(Chain, PrivateKeyDer<'static>), CredentialsError> {
-    let now = SystemTime::now();
+    let now = clock::system_now();
     let ca = Ca::generate(now).map_err(CredentialsError::Certificate)?;
     let (signed, sec1) = ca
         .sign_server(names, now)

@@ -48,7 +48,7 @@ async fn watch(client: Client, mut changes: mpsc::Receiver<Change<Node>>, mut bo
     let mut events = pin!(watcher::watcher(devices, watcher::Config::default()).default_backoff());
     loop {
         // cancel-safe: what is not taken stays in the stream and in the channel
-        tokio::select! {
+        clock::select! {
             Some(event) = events.next() => bound.observe(event),
             Some(change) = changes.recv() => {
                 if change.before.is_none() || change.gone {

@@ -1,7 +1,6 @@
 //! Plans the messages about devices that a node lacks, from the live and the acknowledged objects. Pure, except for times and ids.
 
 use serde_json::{Value, json};
-use uuid::Uuid;
 use wire::{Downstream, Message};
 
 use super::index::{Index, member};
@@ -169,7 +168,7 @@ impl UpdatePlanner<'_> {
             .map(|place| place.description.as_str())
             .unwrap_or_default();
         let mut content = json!({
-            "event_id": Uuid::new_v4().to_string(),
+            "event_id": clock::uuid().to_string(),
             "timestamp": self.now,
             "added_devices": null,
             "removed_devices": null,

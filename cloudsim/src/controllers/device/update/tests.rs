@@ -87,7 +87,7 @@ fn membership_then_model_then_device() {
     let live = Some((live, Some(model("m1", "5"))));
     let (said, again) = update(
         &index,
-        &Synced::new(),
+        &Synced::default(),
         &path(ObjectKind::Device, "d"),
         live.clone(),
     );
@@ -157,7 +157,7 @@ fn a_device_waits_for_its_model() {
     let index = index(std::slice::from_ref(&live));
     let (said, again) = update(
         &index,
-        &Synced::new(),
+        &Synced::default(),
         &path(ObjectKind::Device, "d"),
         Some((live, None)),
     );
@@ -167,7 +167,7 @@ fn a_device_waits_for_its_model() {
     assert!(
         update(
             &index,
-            &Synced::new(),
+            &Synced::default(),
             &path(ObjectKind::DeviceModel, "m"),
             live
         )

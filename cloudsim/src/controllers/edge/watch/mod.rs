@@ -48,7 +48,7 @@ impl Edge {
                 self.services(),
             )
         };
-        tokio::select! {
+        clock::select! {
             // cancel-safe: the index is rebuilt from a list at the next start
             () = shutdown.cancelled() => {}
             _ = watches => {}

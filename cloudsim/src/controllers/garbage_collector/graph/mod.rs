@@ -2,7 +2,7 @@
 //!
 //! Source: Kubernetes' garbage collector (`graph_builder.go`, `garbagecollector.go`).
 
-use std::collections::{HashMap, HashSet};
+use clock::{HashMap, HashSet};
 
 /// The finalizer of an owner that is deleted after its dependents.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";

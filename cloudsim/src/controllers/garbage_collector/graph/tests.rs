@@ -38,7 +38,7 @@ fn graph(nodes: Vec<Node>) -> Graph {
 }
 
 fn decide(graph: &Graph, uid: &str) -> Decision {
-    graph.decide(uid, &HashSet::from(["none".to_owned()]))
+    graph.decide(uid, &HashSet::from_iter(["none".to_owned()]))
 }
 
 #[test]

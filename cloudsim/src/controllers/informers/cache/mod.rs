@@ -1,10 +1,8 @@
 //! The objects of one kind as last reported by the API, with this process's own writes at once: a reconciliation that has just created
 //! pods finds them here before the watch reports them, so it does not create them again. Pure.
 
-use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    sync::Arc,
-};
+use clock::{HashMap, HashSet};
+use std::{collections::VecDeque, sync::Arc};
 
 use kube::{Resource, ResourceExt, runtime::watcher::Event};
 
@@ -60,10 +58,10 @@ pub(super) struct Cache<K> {
 impl<K> Default for Cache<K> {
     fn default() -> Self {
         Self {
-            objects: HashMap::new(),
-            by_controller: HashMap::new(),
-            by_namespace: HashMap::new(),
-            deleted: HashSet::new(),
+            objects: HashMap::default(),
+            by_controller: HashMap::default(),
+            by_namespace: HashMap::default(),
+            deleted: HashSet::default(),
             ended: VecDeque::new(),
             listed: None,
         }
@@ -100,7 +98,7 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     pub(super) fn observe(&mut self, event: Event<K>) -> Vec<Change<K>> {
         match event {
             Event::Init => {
-                self.listed = Some(HashSet::new());
+                self.listed = Some(HashSet::default());
                 Vec::new()
             }
             Event::InitApply(object) => {

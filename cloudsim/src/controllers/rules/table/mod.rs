@@ -1,9 +1,7 @@
 //! The rules in force, indexed by what identifies their messages, and why other rules are not in force. Pure.
 
-use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    sync::Arc,
-};
+use clock::{HashMap, HashSet};
+use std::{collections::BTreeSet, sync::Arc};
 
 use crds::rules::{Rule, RuleEndpoint};
 use kube::ResourceExt;

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::controllers::reconciler::Action;
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use k8s_openapi::{
     api::{
@@ -10,7 +11,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::Time,
 };
-use kube::{Resource, ResourceExt, api::ObjectMeta, runtime::controller::Action};
+use kube::{Resource, ResourceExt, api::ObjectMeta};
 use tokio_util::sync::CancellationToken;
 
 mod schedule;
@@ -49,7 +50,7 @@ async fn reconcile(cron: Arc<CronJob>, cluster: Arc<Cluster>) -> Result<Action, 
     let Some(schedule) = read(&cron, spec, &cluster) else {
         return Ok(Action::await_change());
     };
-    let now = Timestamp::now();
+    let now = clock::now();
     let jobs = cluster
         .jobs
         .controlled_by(cron.meta().uid.as_deref().unwrap_or_default());

@@ -2,15 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::controllers::reconciler::Action;
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, DaemonSet, DaemonSetStatus},
     core::v1::{Node, Pod},
 };
-use kube::{
-    ResourceExt,
-    runtime::{controller::Action, reflector::ObjectRef},
-};
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
 use tokio_util::sync::CancellationToken;
 
 mod placement;
@@ -99,7 +97,7 @@ async fn reconcile(set: Arc<DaemonSet>, cluster: Arc<Cluster>) -> Result<Action,
     };
     let revision = history::label(&present);
     let nodes = cluster.nodes.all();
-    let now = Timestamp::now();
+    let now = clock::now();
     let mut plan = plan::plan(&set, &revision, &nodes, &pods, now);
     let wait = delay_failed(&set, &mut plan, &cluster, now);
     cluster

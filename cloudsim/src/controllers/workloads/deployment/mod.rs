@@ -2,15 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
+use crate::controllers::reconciler::Action;
 use k8s_openapi::api::{
     apps::v1::{Deployment, ReplicaSet},
     core::v1::Pod,
 };
-use kube::{
-    Resource, ResourceExt,
-    runtime::{controller::Action, reflector::ObjectRef},
-};
+use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -244,7 +241,7 @@ async fn report(
     sets: &Sets,
     cluster: &Cluster,
 ) -> Result<Action, Failure> {
-    let now = Timestamp::now();
+    let now = clock::now();
     let (new, old): (Vec<_>, Vec<_>) = (
         sets.new.as_deref().into_iter().collect(),
         sets.old.iter().map(|set| &**set).collect(),

@@ -5,12 +5,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::controllers::reconciler::Action;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
     batch::v1::{Job, JobStatus},
     core::v1::Pod,
 };
-use kube::{ResourceExt, runtime::controller::Action};
+use kube::ResourceExt;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -51,7 +52,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     );
     let orphans = orphans::run(cluster.clone(), stop.clone());
     let reconcile =
-        |job, cluster: Arc<Cluster>| async move { sync(job, &cluster, Timestamp::now()).await };
+        |job, cluster: Arc<Cluster>| async move { sync(job, &cluster, clock::now()).await };
     let queue = (cluster.queues.queue("job"), cluster.jobs.clone());
     tokio::join!(orphans, work(queue, triggers, cluster, reconcile, stop));
 }

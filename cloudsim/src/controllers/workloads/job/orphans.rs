@@ -40,7 +40,7 @@ pub(super) async fn run(cluster: Cluster, stop: CancellationToken) {
     loop {
         release_all(&cluster, &mut pending).await;
         // every branch can be dropped at its await: messages stay in their channel, and ticks come again
-        tokio::select! {
+        clock::select! {
             () = stop.cancelled() => return,
             Some(change) = pods.recv() => pending.extend(of_pod(&change)),
             Some(change) = jobs.recv() => pending.extend(of_job(&cluster, &change)),

@@ -2,6 +2,7 @@
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
+use crate::controllers::reconciler::Action;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -13,7 +14,6 @@ use k8s_openapi::{
 use kube::{
     ResourceExt,
     core::{Selector, SelectorExt},
-    runtime::controller::Action,
 };
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -176,7 +176,7 @@ async fn reconcile<R: Replicas>(set: Arc<R>, cluster: Arc<Cluster<R>>) -> Result
         .claim_objects(&cluster.pods, &*set, &selector)
         .await?;
     // a node that refuses a pod refuses the next one too
-    let wait = after_refusals(pods.iter().map(|pod| &**pod), Timestamp::now());
+    let wait = after_refusals(pods.iter().map(|pod| &**pod), clock::now());
     pods.retain(|pod| is_active(pod));
     let waits = wait.is_some() && pods.len() < desired;
     let is_deleted = set.meta().deletion_timestamp.is_some();
@@ -185,7 +185,7 @@ async fn reconcile<R: Replicas>(set: Arc<R>, cluster: Arc<Cluster<R>>) -> Result
         failed = scale(&cluster, &*set, pods, desired).await?;
         pods = cluster.controlled_by_active(&*set);
     }
-    let now = Timestamp::now();
+    let now = clock::now();
     let status = R::of_common(status(&*set, &pods, failed.as_ref(), now));
     cluster
         .write_status(&cluster.sets, &*set, set.stored_status(), &status)

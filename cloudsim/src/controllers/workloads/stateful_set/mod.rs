@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::controllers::reconciler::Action;
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus},
     core::v1::{PersistentVolumeClaim, Pod},
 };
-use kube::{ResourceExt, runtime::controller::Action};
+use kube::ResourceExt;
 use tokio_util::sync::CancellationToken;
 
 mod plan;
@@ -82,7 +83,7 @@ async fn reconcile(set: Arc<StatefulSet>, cluster: Arc<Cluster>) -> Result<Actio
         return Ok(Action::await_change());
     };
     let current = current(&set, &revisions, &update);
-    let now = Timestamp::now();
+    let now = clock::now();
     let view = Set {
         object: &set,
         current: current.name_any(),

@@ -27,7 +27,7 @@ async fn kubectl(kubeconfig: &Path, line: &str) -> String {
         .arg(kubeconfig)
         .args(line.split(' '))
         .env("HOME", kubeconfig.with_file_name("home"));
-    let output = tokio::task::spawn_blocking(move || command.output())
+    let output = clock::spawn_blocking(move || command.output())
         .await
         .unwrap()
         .unwrap();
@@ -341,7 +341,7 @@ async fn a_node_is_drained_within_the_budget() {
         .arg("--kubeconfig")
         .arg(&config)
         .args(["drain", NODES[0], "--timeout=5s"]);
-    let refused = tokio::task::spawn_blocking(move || careless.output())
+    let refused = clock::spawn_blocking(move || careless.output())
         .await
         .unwrap()
         .unwrap();

@@ -152,8 +152,8 @@ async fn restarting_the_cloud_changes_no_object_that_nobody_changed() {
 
 /// Waits for the next second of the real clock, which creation times have: what is created in the second of a start is new to it.
 async fn next_second() {
-    let created = jiff::Timestamp::now().as_second();
-    while jiff::Timestamp::now().as_second() == created {
+    let created = clock::now().as_second();
+    while clock::now().as_second() == created {
         tokio::task::yield_now().await;
     }
 }

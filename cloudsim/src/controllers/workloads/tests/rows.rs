@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{conditions, image, job, template, workload, world::World};
 
 fn ago(hours: i64) -> Timestamp {
-    Timestamp::now() - SignedDuration::from_hours(hours)
+    clock::now() - SignedDuration::from_hours(hours)
 }
 
 /// A schedule of once a year, at this minute.

@@ -290,9 +290,7 @@ async fn tend(client: &Client, pod: Pod, binds: bool) {
             .await;
         return;
     }
-    let now = jiff::Timestamp::now()
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string();
+    let now = clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let exit = pod.annotations().get("exit");
     let hold = pod.annotations().get("hold").is_some();
     if phase == "Pending" && pod.annotations().contains_key("refuse") {

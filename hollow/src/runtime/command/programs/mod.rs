@@ -288,7 +288,7 @@ fn sleep_time(text: &str) -> Option<Duration> {
 
 impl Real {
     fn date(&self, arguments: &[String]) -> Result<String, String> {
-        let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+        let now = clock::now().to_zoned(jiff::tz::TimeZone::UTC);
         let format = arguments
             .iter()
             .find_map(|argument| argument.strip_prefix('+'));

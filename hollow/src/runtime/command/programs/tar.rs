@@ -301,7 +301,7 @@ fn entry(name: &str, what: &What, content: &[u8]) -> Option<Vec<u8>> {
     let mut head = [0_u8; BLOCK];
     let mut put = |at: usize, text: &[u8]| head[at..at + text.len()].copy_from_slice(text);
     let size = content.len();
-    let now = jiff::Timestamp::now().as_second();
+    let now = clock::now().as_second();
     put(0, short.as_bytes());
     put(100, mode);
     put(108, b"0000000\0");

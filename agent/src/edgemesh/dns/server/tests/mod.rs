@@ -1,10 +1,10 @@
 //! The server over real sockets, with resolvers that are part of the test.
 
+use clock::Instant;
 use std::{
     collections::BTreeSet,
     convert::Infallible,
     net::{Ipv4Addr, SocketAddr},
-    time::Instant,
 };
 
 use hickory_resolver::proto::{
@@ -75,7 +75,7 @@ fn start_at(
 }
 
 fn question(name: &str, kind: RecordType) -> Message {
-    let mut message = Message::new(rand::random(), MessageType::Query, OpCode::Query);
+    let mut message = Message::new(clock::rng().random(), MessageType::Query, OpCode::Query);
     message.add_query(Query::query(Name::from_ascii(name).unwrap(), kind));
     message.metadata.recursion_desired = true;
     message

@@ -70,7 +70,7 @@ fn machines_of_the_nodes_network_are_refused_and_pods_are_not() {
             let server = start_at(SERVER, Vec::new(), "/nonexistent".into(), snapshot());
             let address = server.address;
             let asking = async |far, addresses| {
-                tokio::task::spawn_blocking(move || ask_from(far, addresses, address))
+                clock::spawn_blocking(move || ask_from(far, addresses, address))
                     .await
                     .unwrap()
             };

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use crate::controllers::reconciler::Action;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-    runtime::controller::Action,
 };
 use objectstore::MemoryStore;
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ impl World {
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp::now() + self.ahead
+        clock::now() + self.ahead
     }
 
     /// Applies what a watch would report.
