@@ -35,7 +35,8 @@ const MAX_TEST_LINES: usize = 800;
 const MAX_COMMENT: usize = 140;
 
 /// The workspace's crates.
-const CRATES: [&str; 27] = [
+const CRATES: [&str; 28] = [
+    "clock",
     "wire",
     "objectstore",
     "kubeapi",
@@ -143,6 +144,46 @@ fn none(rule: &str, found: Vec<String>) {
 /// Whether code, not a comment, has one of these words.
 fn has(line: &str, words: &[&str]) -> bool {
     !line.trim_start().starts_with("//") && words.iter().any(|word| line.contains(word))
+}
+
+/// Crates that run in virtual time.
+const SIMULATED: [&str; 10] = [
+    "objectstore",
+    "kubeapi",
+    "apiserver",
+    "limits",
+    "mqtt",
+    "componentbase",
+    "edged",
+    "agent",
+    "cloudsim",
+    "hollow",
+];
+
+#[test]
+fn time_and_random_numbers_come_from_the_crate_clock() {
+    let words = [
+        "Timestamp::now(",
+        "SystemTime::now(",
+        "UnixTime::now(",
+        "std::time::Instant",
+        "Uuid::new_v4(",
+        "rand::random",
+        "rand::rng(",
+        "tokio::select!",
+        "task::spawn_blocking(",
+    ];
+    let in_simulation = |path: &Path| {
+        let path = path.strip_prefix(root()).unwrap_or(path);
+        SIMULATED
+            .iter()
+            .any(|name| path.starts_with(Path::new(name).join("src")))
+            && !is_test(path)
+    };
+    let found = lines(&sources(), |path, line| {
+        in_simulation(path) && has(line, &words)
+    });
+    none("clock:: instead, which a simulation replaces", found);
 }
 
 #[test]

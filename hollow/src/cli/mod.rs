@@ -381,6 +381,14 @@ pub struct Run {
     /// Random seed instead of the files' own
     #[arg(long, value_name = "NUMBER", value_parser = values::number::<u64>(..))]
     pub seed: Option<u64>,
+
+    /// Run in virtual time, which jumps to the next event; the same seed gives the same run
+    #[arg(long)]
+    pub fast: bool,
+
+    /// File to which the events of a run in virtual time are written
+    #[arg(long, value_name = "FILE", requires = "fast")]
+    pub trace: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! Runs one step.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use clock::Instant;
+
+use clock::spawn_blocking;
 use cloudsim::faults::{Conditions, FaultTarget, Link as Standing, SendHostileError};
 use componentbase::Link;
 use kube::{
@@ -12,10 +15,7 @@ use kube::{
 };
 use limits::read_regular_text;
 use serde_json::Value;
-use tokio::{
-    task::spawn_blocking,
-    time::{MissedTickBehavior, interval, sleep},
-};
+use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::{
     Stage, Step,
@@ -29,6 +29,8 @@ use crate::{fleet::HollowNode, testing::recording};
 const MANAGER: &str = "cloudsim-run";
 /// How often something without events is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The same in virtual time, in which each look takes most of the work.
+const VIRTUAL_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The largest file in bytes; an API server accepts no larger object either.
 const MAX_MANIFEST_BYTES: u64 = 3 * 1024 * 1024;
 
@@ -93,6 +95,27 @@ impl Stage {
                 .map_err(|error| story(&error)),
             Step::Pause(time) => {
                 sleep(time.get()).await;
+                Ok(())
+            }
+            Step::At(time) => {
+                let (due, now) = (self.begun + time.get(), Instant::now());
+                if due < now {
+                    return Err(format!("{time} passed {:?} ago", now - due));
+                }
+                sleep_until(due).await;
+                Ok(())
+            }
+            Step::Repeat(repeat) => {
+                let mut due = Instant::now();
+                for number in 1..=repeat.times {
+                    sleep_until(due).await;
+                    due += repeat.every.get();
+                    for step in &repeat.steps {
+                        Box::pin(self.carry_out(step))
+                            .await
+                            .map_err(|why| format!("time {number}: {}: {why}", step.title()))?;
+                    }
+                }
                 Ok(())
             }
             Step::Remember(node) => {
@@ -199,7 +222,10 @@ impl Stage {
         };
         let begun = Instant::now();
         let mut held: Option<Instant> = None;
-        let mut looks = interval(POLL_INTERVAL);
+        let mut looks = interval(match clock::is_simulated() {
+            true => VIRTUAL_POLL_INTERVAL,
+            false => POLL_INTERVAL,
+        });
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;

@@ -108,10 +108,23 @@ pub(super) enum Step {
     Start(String),
     /// Waits for a time.
     Pause(Period),
+    /// Waits until this time after the beginning of the first step.
+    At(Period),
+    /// Runs steps several times.
+    Repeat(Repeat),
     /// Remembers which containers run on a node.
     Remember(String),
     /// Waits until something holds.
     Expect(Expect),
+}
+
+/// Steps that run several times. Each time begins one interval after the beginning of the one before it, or when that has ended.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Repeat {
+    pub(super) every: Period,
+    pub(super) times: u32,
+    pub(super) steps: Vec<Step>,
 }
 
 /// The conditions of links, and the nodes that have them.
@@ -228,6 +241,16 @@ impl Scenario {
     /// Returns the nodes.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &NodeSpec> {
         self.nodes.iter().map(|node| &node.value)
+    }
+
+    /// Reports whether a node connects by QUIC.
+    pub fn uses_quic(&self) -> bool {
+        self.nodes().any(|node| node.transport == Transport::Quic)
+    }
+
+    /// Returns the seed of the file.
+    pub fn seed(&self) -> Option<u64> {
+        self.seed
     }
 
     /// Reads a scenario.

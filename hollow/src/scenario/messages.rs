@@ -1,6 +1,7 @@
 //! The title of a step, and errors in a step. Pure.
 
 use serde_json::Value;
+use wire::text::count;
 
 use super::file::{Expect, Step};
 use crate::nearest;
@@ -25,6 +26,13 @@ impl Step {
             Self::Stop(node) => format!("stop {node}"),
             Self::Start(node) => format!("start {node}"),
             Self::Pause(time) => format!("pause {time}"),
+            Self::At(time) => format!("at {time}"),
+            Self::Repeat(repeat) => format!(
+                "repeat {} every {}, {} times",
+                count(repeat.steps.len(), "step"),
+                repeat.every,
+                repeat.times
+            ),
             Self::Remember(node) => format!("remember the containers of {node}"),
             Self::Expect(expect) => expect.title(),
         }
@@ -49,6 +57,18 @@ impl Step {
             | Self::Start(node)
             | Self::Remember(node) => known(node),
             Self::SendMalformed(malformed) => known(&malformed.node),
+            Self::Repeat(repeat) => {
+                if repeat.steps.is_empty() || repeat.times == 0 {
+                    return Err("repeat needs steps, and at least 1 for times".to_owned());
+                }
+                let is_replay = |step: &Self| matches!(step, Self::Replay(_));
+                if repeat.steps.iter().any(is_replay) {
+                    return Err(
+                        "a recording cannot be repeated; replay it in a step of its own".to_owned(),
+                    );
+                }
+                repeat.steps.iter().try_for_each(|step| step.check(nodes))
+            }
             Self::Faults(faults) => {
                 if faults.node != "all" {
                     known(&faults.node)?;
@@ -64,7 +84,8 @@ impl Step {
             | Self::Replay(_)
             | Self::Delete(_)
             | Self::Certificate(_)
-            | Self::Pause(_) => Ok(()),
+            | Self::Pause(_)
+            | Self::At(_) => Ok(()),
         }
     }
 }

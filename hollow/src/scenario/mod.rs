@@ -11,10 +11,8 @@ mod messages;
 mod parse;
 mod stage;
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use clock::Instant;
+use std::{path::Path, time::Duration};
 
 pub use self::{file::Scenario, junit::junit, parse::Faulty};
 use self::{file::Step, stage::Stage};

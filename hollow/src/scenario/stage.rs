@@ -7,6 +7,7 @@ use std::{
 };
 
 use agent::config::{HostPort, Transport as Carrier};
+use clock::Instant;
 use cloudsim::{Cloud, Options, StartError, hub::Limits};
 use componentbase::Link;
 use kube::Client;
@@ -47,6 +48,8 @@ pub(super) struct Stage {
     pub(super) remembered: BTreeMap<String, Containers>,
     /// The directory of the files that the scenario names.
     pub(super) base: PathBuf,
+    /// When the first step began.
+    pub(super) begun: Instant,
 }
 
 impl Stage {
@@ -58,9 +61,7 @@ impl Stage {
         seed: Option<u64>,
     ) -> Result<Self, StageError> {
         let spec = scenario.cloud();
-        let quic = scenario
-            .nodes()
-            .any(|node| node.transport == Transport::Quic);
+        let quic = scenario.uses_quic() && !clock::is_simulated();
         let options = Options {
             hubs: spec.hubs,
             lease_grace: spec.node_grace.get(),
@@ -88,6 +89,7 @@ impl Stage {
             nodes: BTreeMap::new(),
             remembered: BTreeMap::new(),
             base,
+            begun: Instant::now(),
         };
         for node in scenario.nodes() {
             let started = stage.start(node, &like).await;
@@ -100,6 +102,7 @@ impl Stage {
             stage.close().await;
             return Err(error);
         }
+        stage.begun = Instant::now();
         Ok(stage)
     }
 

@@ -20,6 +20,9 @@ pub enum Error {
         "cannot create a temporary directory for the nodes; set TMPDIR to a writable directory"
     )]
     Directory(#[source] io::Error),
+    /// Virtual time cannot begin on this thread.
+    #[error("cannot begin virtual time")]
+    Simulation(#[source] io::Error),
     /// There is no node of this name.
     #[error(
         "there is no node {name}; nodes are named edge-1 to edge-N, where N is the number passed to Builder::nodes"

@@ -26,6 +26,7 @@ pub(crate) mod recording;
 
 use std::{fmt::Debug, path::Path};
 
+pub use clock;
 use cloudsim::{Cloud, faults::Faults};
 pub use crds;
 pub use k8s_openapi;
@@ -77,6 +78,19 @@ impl TestCloud {
     /// The same as for [`Builder::start`].
     pub async fn start() -> Result<Self, Error> {
         Self::builder().start().await
+    }
+
+    /// Runs `story` in virtual time on this thread: clouds and nodes that it starts, and everything that it waits for. Time passes only while
+    /// all of them wait; then it jumps to the next event. The same seed gives the same run, with the same [trace](clock::Trace).
+    ///
+    /// # Errors
+    /// [`Error::Simulation`]: this thread is in virtual time already, or a runtime cannot be created.
+    pub fn virtual_time<T>(
+        seed: u64,
+        story: impl AsyncFnOnce(Builder) -> T,
+    ) -> Result<clock::Simulated<T>, Error> {
+        let builder = Self::builder().seed(seed);
+        clock::simulate(seed, Box::pin(story(builder))).map_err(Error::Simulation)
     }
 
     /// Returns a client of the API with all rights, which uses no socket.

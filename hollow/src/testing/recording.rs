@@ -2,16 +2,17 @@
 
 use std::{
     path::Path,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use agent::config::HostPort;
+use clock::spawn_blocking;
 use cloudsim::Cloud;
 use record::Side;
 use replay::{
     EdgeLink, LoadError, Outcome, Plan, PlanError, PlayOptions, Player, Script, Selection, drive,
 };
-use tokio::{task::spawn_blocking, time::timeout};
+use tokio::time::timeout;
 use wire::enroll::Token;
 
 /// How long enrolment and the first session may take.
@@ -53,7 +54,7 @@ pub(crate) async fn replay(cloud: &Cloud, file: &Path) -> Result<Outcome, Replay
         .await
         .unwrap_or_else(|_| Err(format!("no session within {CONNECT_DEADLINE:?}")))
         .map_err(ReplayError::Connect)?;
-    let started = SystemTime::now().duration_since(UNIX_EPOCH);
+    let started = clock::system_now().duration_since(UNIX_EPOCH);
     let options = PlayOptions {
         node,
         speed: None,

@@ -6,3 +6,4 @@ mod damage;
 mod metrics;
 mod refusing;
 mod secrets;
+mod virtual_time;

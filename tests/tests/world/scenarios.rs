@@ -42,8 +42,9 @@ macro_rules! scenarios {
 
         #[test]
         fn every_example_is_played() {
-            let mut files: Vec<String> = fs::read_dir(folder()).unwrap()
-                .map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            let entries = fs::read_dir(folder()).unwrap().map(Result::unwrap);
+            let files = entries.filter(|entry| entry.path().is_file());
+            let mut files: Vec<String> = files.map(|entry| entry.file_name().into_string().unwrap()).collect();
             files.sort();
             let mut played = vec![$($file),*];
             played.sort();
@@ -86,4 +87,47 @@ async fn what_does_not_come_true_is_told_and_ends_the_scenario() {
         "{text}"
     );
     assert!(text.contains("line=\"6\""), "{text}");
+}
+
+/// Plays a scenario of `virtual/` in virtual time; its verdict, and what happened.
+fn play_fast(name: &str, seed: u64) -> clock::Simulated<Outcome> {
+    let file = folder().join("virtual").join(name);
+    let scenario = Scenario::read(&fs::read_to_string(&file).unwrap()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    clock::simulate(
+        seed,
+        Box::pin(run(&scenario, &file, directory.path(), Some(seed), &|_| {})),
+    )
+    .unwrap()
+}
+
+macro_rules! virtual_scenarios {
+    ($($test:ident: $file:literal,)*) => {
+        $(#[test]
+        fn $test() {
+            let played = play_fast($file, 1);
+            assert!(played.result.is_passed(), "{:#?}\n{:#?}", played.result.steps, played.trace.kept);
+        })*
+
+        #[test]
+        fn every_virtual_example_is_played() {
+            let entries = fs::read_dir(folder().join("virtual")).unwrap();
+            let mut files: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            files.sort();
+            let mut played = vec![$($file),*];
+            played.sort();
+            assert_eq!(files, played);
+        }
+    };
+}
+
+virtual_scenarios! {
+    a_node_is_offline_for_eight_hours: "offline.yaml",
+    pods_of_a_lost_node_are_evicted: "eviction.yaml",
+    the_power_fails_at_one_node_after_the_other: "power-cuts.yaml",
+    a_certificate_expires_for_an_hour: "certificate.yaml",
+    an_uplink_comes_and_goes: "flapping.yaml",
+    a_bad_image_stops_a_rollout: "rollout.yaml",
+    all_nodes_reboot_at_once: "reboots.yaml",
+    a_clock_is_two_hours_slow: "clock.yaml",
 }

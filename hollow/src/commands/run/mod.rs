@@ -11,6 +11,8 @@ use anyhow::{Context, bail};
 use limits::{open_regular_file, read_regular_text};
 use wire::text::count;
 
+mod fast;
+
 use super::{Signals, print_line};
 use crate::{
     cli::Run,
@@ -46,10 +48,18 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
         print_line(&format!("{} ({})", scenario.name, file.display()));
         let directory =
             tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
-        let running = scenario::run(scenario, file, directory.path(), options.seed, &print_step);
-        tokio::select! {
+        let running = async {
+            match options.fast {
+                true => fast::run(scenario, file, directory.path(), &options).await,
+                false => {
+                    let seed = options.seed;
+                    Ok(scenario::run(scenario, file, directory.path(), seed, &print_step).await)
+                }
+            }
+        };
+        clock::select! {
             // cancel-safe: the program ends then, and the directory is removed.
-            outcome = Box::pin(running) => outcomes.push(outcome),
+            outcome = Box::pin(running) => outcomes.push(outcome?),
             () = signals.wait() => bail!("stopped by a signal before all steps were done"),
         }
     }
