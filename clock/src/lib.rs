@@ -20,8 +20,8 @@ pub use self::{
     blocking::spawn_blocking,
     hash::{HashMap, HashSet, RandomState},
     random::{Random, rng, uuid},
-    simulation::{Simulated, is_simulated, simulate, simulate_with_trace},
-    trace::{Trace, trace},
+    simulation::{Simulated, is_simulated, simulate, simulate_with_trace, trace},
+    trace::Trace,
 };
 
 /// Returns the current time.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rand::{SeedableRng, rngs::StdRng};
 use tokio::time::Instant;
 
-use crate::Trace;
+use crate::trace::Trace;
 
 /// The wall clock at the start of a simulation: 2030-01-01T00:00:00Z, in seconds. Later than the build of any program, earlier than the end
 /// of a certificate.
@@ -109,8 +109,10 @@ pub(crate) fn time() -> Option<Timestamp> {
     })
 }
 
-/// Adds a line to the trace of this thread's simulation.
-pub(crate) fn push_line(line: String) {
+/// Adds a line to the trace of this thread's simulation. Outside of one, `line` is not called.
+pub fn trace(line: impl FnOnce() -> String) {
+    let Some(now) = time() else { return };
+    let line = format!("{now} {}", line());
     SIMULATION.with_borrow_mut(|simulation| {
         if let Some(simulation) = simulation {
             simulation.trace.push(line);

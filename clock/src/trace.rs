@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use crate::simulation;
-
 /// How many of the newest lines are kept unless all are.
 const KEPT_LINES: usize = 2_000;
 /// The parameters of FNV-1a with 64 bits.
@@ -41,12 +39,5 @@ impl Trace {
             self.kept.pop_front();
         }
         self.kept.push_back(line);
-    }
-}
-
-/// Adds a line to the trace of this thread's simulation. Outside of one, `line` is not called.
-pub fn trace(line: impl FnOnce() -> String) {
-    if let Some(now) = simulation::time() {
-        simulation::push_line(format!("{now} {}", line()));
     }
 }

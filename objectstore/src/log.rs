@@ -100,8 +100,8 @@ impl Log {
         self.state.lock().head
     }
 
-    /// Waits until the commit of `revision` is published, which a reader of the file can see a moment earlier. Returns after some time in any
-    /// case: another process may have written to the file.
+    /// Waits until the commit of `revision` is published, which a reader of the file can see a moment earlier. Returns after some time in
+    /// any case: another process may have written to the file.
     pub(super) async fn wait_published(&self, revision: u64) {
         let published = async {
             loop {

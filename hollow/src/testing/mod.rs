@@ -80,8 +80,8 @@ impl TestCloud {
         Self::builder().start().await
     }
 
-    /// Runs `story` in virtual time on this thread: clouds and nodes that it starts, and everything that it waits for. Time passes only while
-    /// all of them wait; then it jumps to the next event. The same seed gives the same run, with the same [trace](clock::Trace).
+    /// Runs `story` in virtual time on this thread: clouds and nodes that it starts, and everything that it waits for. Time passes only
+    /// while all of them wait; then it jumps to the next event. The same seed gives the same run, with the same [trace](clock::Trace).
     ///
     /// # Errors
     /// [`Error::Simulation`]: this thread is in virtual time already, or a runtime cannot be created.
