@@ -104,7 +104,7 @@ impl Supervisor {
     }
 
     /// Waits until `shutdown` is cancelled and every task has ended. If a task ends before, cancels `shutdown` for the others,
-    /// waits for them up to [`STOP_LIMIT`], and returns the first one as the error. A task that blocks its thread is not awaited.
+    /// waits for them up to ten seconds, and returns the first one as the error. A task that blocks its thread is not awaited.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), UnexpectedEnd> {
         let mut first = None;
         let mut limit = None;
