@@ -1,6 +1,5 @@
 //! The program around the agent: configuration, log, signals, exit code.
 
-use clock::Instant;
 use std::{
     error::Error as _,
     ffi::OsString,
@@ -13,6 +12,7 @@ use std::{
 
 use anyhow::Context;
 use clap::ValueEnum;
+use clock::Instant;
 use componentbase::Link;
 use limits::LogThrottle;
 use objectstore::{LockError, StoreLock};

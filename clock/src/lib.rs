@@ -41,6 +41,11 @@ pub fn since_unix_epoch() -> Duration {
         .unwrap_or_default()
 }
 
+/// Returns the milliseconds since 1970, as KubeEdge's messages carry them.
+pub fn unix_millis() -> i64 {
+    now().as_millisecond()
+}
+
 /// As [`tokio::select!`]. The branch that is polled first comes from the seed of a simulation.
 #[macro_export]
 macro_rules! select {

@@ -7,7 +7,6 @@
 
 mod admin;
 mod admission;
-mod clock;
 mod cloud;
 mod component_statuses;
 pub mod controllers;

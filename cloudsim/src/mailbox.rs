@@ -3,9 +3,9 @@
 //! A path is in a node's set at most once, so the sets are bounded by the number of objects and lose no change: the session reads the
 //! object's newest state when it handles the path.
 
-use clock::HashMap;
 use std::{collections::BTreeSet, fmt, ops::Deref, sync::Arc};
 
+use clock::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

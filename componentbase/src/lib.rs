@@ -11,14 +11,13 @@
 //! | `heartbeat` | finds modules that hang |
 //! | `metric` | metrics and queues of modules for `/metrics` |
 //! | `spawn` | tasks in the span of their node |
-//! | `backoff`, `clock` | waits between retries; clocks |
+//! | `backoff` | waits between retries |
 //! | `file` | files that are written atomically |
 //! | `link`, `pods_complete` | state of the connection to the cloud, and of the store |
 //! | [`addresses`], [`static_pods`], [`yaml`] | addresses of the machine, annotations of static pods, the parser of YAML |
 
 pub mod addresses;
 mod backoff;
-mod clock;
 mod file;
 mod heartbeat;
 mod link;
@@ -32,7 +31,6 @@ pub mod yaml;
 
 pub use self::{
     backoff::Backoff,
-    clock::{now, unix_millis},
     file::{rename_file, replace_file},
     heartbeat::{HealthMonitor, Heartbeat, Idle, PartHealth, PartMonitor},
     link::{Link, Reconnections},

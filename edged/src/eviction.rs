@@ -1,10 +1,10 @@
 //! The eviction loop: reads the signals, updates the node's conditions, reclaims resources, and evicts a pod if there is no other
 //! way.
 
-use clock::Instant;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use ::limits::Repeated;
+use clock::Instant;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
 use tokio::sync::mpsc;

@@ -1,8 +1,8 @@
 //! Checks whether the agent's store can be read and written: the check `storage` of `/healthz`.
 
-use clock::Instant;
 use std::{sync::Arc, time::Duration};
 
+use clock::Instant;
 use objectstore::Store;
 use tokio::{sync::Mutex, time::timeout};
 

@@ -1,6 +1,5 @@
 //! Limits how many log lines one place in the code may write, so that an outside client cannot fill a disk with them.
 
-use clock::Instant;
 use std::{
     collections::HashMap,
     fmt::{self, Debug, Write},
@@ -8,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use clock::Instant;
 use parking_lot::Mutex;
 use tracing::{
     Event, Level, Metadata, Subscriber,

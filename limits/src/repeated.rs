@@ -1,7 +1,8 @@
 //! Limits reports of repeated faults: each is reported at once, then at growing intervals, with the number of occurrences.
 
-use clock::Instant;
 use std::{collections::BTreeMap, time::Duration};
+
+use clock::Instant;
 
 /// The interval between the first and the second report of a fault. It doubles with each report.
 const FIRST: Duration = Duration::from_secs(10);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use componentbase::unix_millis;
 use serde_json::Value;
 use tracing::warn;
 use wire::{
@@ -49,7 +48,7 @@ pub(super) async fn report(
         update: content.unwrap_or_default(),
     };
     let told = match hub
-        .request(report.into_message(unix_millis()), CONFIRM_TIMEOUT)
+        .request(report.into_message(clock::unix_millis()), CONFIRM_TIMEOUT)
         .await
     {
         Ok(answer) => match Down::from(answer).body {
@@ -75,11 +74,11 @@ pub(super) async fn report(
 pub(super) async fn request_members(hub: EdgeHub, node: String) {
     let event = Event {
         event_id: Message::new_id(),
-        timestamp: unix_millis(),
+        timestamp: clock::unix_millis(),
     };
     let question =
         serde_json::to_string(&MembershipQuestion::new(&node, event)).unwrap_or_default();
-    let message = Upstream::MembershipDetail(question.into()).into_message(unix_millis());
+    let message = Upstream::MembershipDetail(question.into()).into_message(clock::unix_millis());
     // the objects say the same; this is for a cloud that only knows memberships
     let _ = hub.request(message, CONFIRM_TIMEOUT).await;
 }

@@ -1,6 +1,5 @@
 //! A stream that counts bytes and remembers when the other end was last alive.
 
-use clock::Instant;
 use std::{
     io,
     pin::Pin,
@@ -8,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use componentbase::now;
+use clock::Instant;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -59,7 +58,7 @@ impl Meter {
 
     pub(super) fn record_activity(&self) {
         let mut signs = self.signs.lock();
-        signs.heard.last = now();
+        signs.heard.last = clock::Instant::now();
         if std::mem::take(&mut signs.is_answer_expected) {
             signs.heard.first = signs.heard.last;
         }

@@ -1,7 +1,7 @@
 //! EdgeHub over connections that are handed in one by one: the same sessions without dialling, enrolment and TLS, for
 //! simulations.
 
-use componentbase::{Heartbeat, now};
+use componentbase::Heartbeat;
 use tokio::{io::DuplexStream, sync::mpsc};
 use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
 use tokio_util::sync::CancellationToken;
@@ -46,7 +46,7 @@ impl Preconnected {
             };
             let Some(stream) = stream else { return };
             let transport = self.transport(stream).await;
-            let begun = now();
+            let begun = clock::Instant::now();
             self.task
                 .begin(self.task.endpoints.traffic.count_connection());
             let Task {
@@ -66,14 +66,14 @@ impl Preconnected {
             self.task.end(true);
             silence_limit.record_end(
                 matches!(ended, SessionEnd::Silent),
-                now().duration_since(begun),
+                clock::Instant::now().duration_since(begun),
             );
             debug!(error = &ended as &dyn std::error::Error, "disconnected");
         }
     }
 
     async fn transport(&self, stream: DuplexStream) -> Transport {
-        let meter = Meter::new(self.task.endpoints.traffic.clone(), now());
+        let meter = Meter::new(self.task.endpoints.traffic.clone(), clock::Instant::now());
         let (limits_of_messages, cut) = (
             MessageLimits::of(self.task.config.max_message),
             CutMessages::default(),

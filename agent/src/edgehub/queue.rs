@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use componentbase::now;
 use limits::Rate;
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::sleep_until};
@@ -40,11 +39,11 @@ impl Queue {
     pub(super) async fn next(&self, rate: &mut Rate) -> Message {
         loop {
             let due = self.0.lanes.lock().due().map(|due| match due {
-                SendCondition::Exempt => now(),
+                SendCondition::Exempt => clock::Instant::now(),
                 SendCondition::RateLimited => rate.ready_at(),
                 SendCondition::LowPriority => rate.spare_at(),
             });
-            let now = now();
+            let now = clock::Instant::now();
             match due {
                 Some(due) if due <= now => {
                     if let Some((due, message)) = self.take() {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use componentbase::{Heartbeat, now, unix_millis};
+use componentbase::Heartbeat;
 use limits::Rate;
 use record::{ConnectionRecorder, Side};
 use tokio::{
@@ -182,7 +182,7 @@ fn reject(config: &Config, queue: &Queue, TooLarge { size, head }: TooLarge) {
     );
     if let Some(head) = head.filter(needs_ack) {
         // without room it comes again
-        queue.offer(head.acknowledgement(unix_millis()));
+        queue.offer(head.acknowledgement(clock::unix_millis()));
     }
 }
 
@@ -194,7 +194,7 @@ async fn write(
     signals: &Signals,
     heartbeat: Heartbeat,
 ) -> SessionEnd {
-    let mut rate = Rate::new(config.qps, config.burst, now());
+    let mut rate = Rate::new(config.qps, config.burst, clock::Instant::now());
     let mut keepalive = interval(config.heartbeat);
     keepalive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -204,7 +204,7 @@ async fn write(
             // cancel-safe: a ping that was not sent yet stays due
             () = signals.ping.notified() => None,
             // cancel-safe: an interval keeps its ticks
-            _ = keepalive.tick() => Some(Upstream::keepalive().into_message(unix_millis())),
+            _ = keepalive.tick() => Some(Upstream::keepalive().into_message(clock::unix_millis())),
             // cancel-safe: a message is taken from the queue only when this arm wins
             message = endpoints.queue.next(&mut rate) => Some(message),
         };
@@ -248,23 +248,23 @@ async fn watch_liveness(
         return std::future::pending().await;
     };
     let mut listening = signals.listening.subscribe();
-    let mut liveness = Liveness::new(silence_limit, now());
+    let mut liveness = Liveness::new(silence_limit, clock::Instant::now());
     loop {
         if !*listening.borrow_and_update() {
             // the sender lives as long as this session
             let _ = listening.changed().await;
-            liveness.resume(now());
+            liveness.resume(clock::Instant::now());
             continue;
         }
-        match liveness.check(meter.last_received(), now()) {
+        match liveness.check(meter.last_received(), clock::Instant::now()) {
             LivenessAction::Dead => return,
             LivenessAction::Ping => ping(meter, signals),
             LivenessAction::Wait(until) => clock::select! {
                 // cancel-safe: all hold no data
                 () = sleep_until(until) => {}
-                _ = listening.changed() => liveness.resume(now()),
+                _ = listening.changed() => liveness.resume(clock::Instant::now()),
                 () = network.changed() => {
-                    if liveness.ping_early(now()) {
+                    if liveness.ping_early(clock::Instant::now()) {
                         ping(meter, signals);
                     }
                 }

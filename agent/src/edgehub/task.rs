@@ -1,14 +1,14 @@
 //! The one owner of the connection: enrols, dials, runs sessions, waits, and repeats; renews the certificate when it is time.
 
-use clock::Instant;
 use std::{
     pin::pin,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
+use clock::Instant;
 use componentbase::Link;
-use componentbase::{Heartbeat, Part, PartError, now};
+use componentbase::{Heartbeat, Part, PartError};
 use limits::Repeated;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -177,7 +177,7 @@ impl Connector<'_> {
             match enrolled {
                 Ok(identity) => return Ok(Some(identity)),
                 Err(error) if error.is_retryable() => {
-                    if let Some(times) = faults.count(&error.to_string(), now()) {
+                    if let Some(times) = faults.count(&error.to_string(), clock::Instant::now()) {
                         warn!(
                             times,
                             error = &error as &dyn std::error::Error,

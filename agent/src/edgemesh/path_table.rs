@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
-use componentbase::now;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::info;
@@ -35,22 +34,28 @@ impl PathTable {
 
     /// Decides what a connection to an address of a node tries first.
     pub(super) fn first(&self, node: &str, address: IpAddr) -> First {
-        self.paths.lock().first(node, address, now())
+        self.paths
+            .lock()
+            .first(node, address, clock::Instant::now())
     }
 
     /// Begins a probe of the direct path where the last one is older than `age`; reports whether one is due.
     pub(super) fn begin_probe(&self, node: &str, address: IpAddr, age: Duration) -> bool {
         let mut paths = self.paths.lock();
-        let is_due = paths.is_old(node, address, age, now());
+        let is_due = paths.is_old(node, address, age, clock::Instant::now());
         if is_due {
-            paths.record_attempt(node, address, now());
+            paths.record_attempt(node, address, clock::Instant::now());
         }
         is_due
     }
 
     /// Records the path that a connection or a probe has found.
     pub(super) fn record(&self, node: &str, address: IpAddr, path: Path) {
-        if self.paths.lock().record_path(node, address, path, now()) {
+        if self
+            .paths
+            .lock()
+            .record_path(node, address, path, clock::Instant::now())
+        {
             info!(node, %address, path = path.as_str(), "path to another node selected");
             self.changes
                 .send_modify(|count| *count = count.wrapping_add(1));

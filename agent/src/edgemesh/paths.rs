@@ -3,7 +3,6 @@
 //! A path is known for an address on a node. Whoever may create EndpointSlices may name any node with any address; what is found there must
 //! not change how other addresses of that node are reached.
 
-use clock::Instant;
 use std::{
     collections::{BTreeMap, HashMap},
     hash::Hash,
@@ -11,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use clock::Instant;
 use wire::relay::{MAX_REPORT, Path};
 
 /// How many addresses are remembered, and how many nodes; beyond that the one that was tried longest ago is forgotten.

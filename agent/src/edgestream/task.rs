@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use componentbase::{Heartbeat, Part, PartError, now};
+use componentbase::{Heartbeat, Part, PartError};
 use limits::Repeated;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -50,12 +50,12 @@ impl<A: RequestHandler> Task<A> {
                 debug!("node not confirmed by the cloud; opening the stream tunnel without confirmation");
             },
         }
-        let mut redial = Redial::new(now());
+        let mut redial = Redial::new(clock::Instant::now());
         // whether the last end of the tunnel was logged as a warning
         let (mut faults, mut is_closed) = (Repeated::default(), false);
         let mut connections = ShortConnections::default();
         loop {
-            let begun = now();
+            let begun = clock::Instant::now();
             let dialled = clock::select! {
                 // cancel-safe: a dial that is dropped is closed
                 () = shutdown.cancelled() => return,
@@ -63,7 +63,7 @@ impl<A: RequestHandler> Task<A> {
             };
             match dialled {
                 Ok((stream, window)) => {
-                    connections.establish(now());
+                    connections.establish(clock::Instant::now());
                     if connections.are_suspicious() {
                         debug!(server = %self.config.server, "stream tunnel established");
                     } else if faults.recover() || std::mem::take(&mut is_closed) {
@@ -73,8 +73,8 @@ impl<A: RequestHandler> Task<A> {
                     }
                     let ended =
                         tunnel::run(stream, window, &self.config, &self.api, shutdown).await;
-                    redial.record_end(begun, now(), true);
-                    let lasted = connections.end(now());
+                    redial.record_end(begun, clock::Instant::now(), true);
+                    let lasted = connections.end(clock::Instant::now());
                     match (ended, lasted) {
                         (TunnelEnd::Shutdown, _) => return,
                         (_, Ended::Again(None)) => {}
@@ -96,8 +96,10 @@ impl<A: RequestHandler> Task<A> {
                 }
             }
             let wait = match connections.are_suspicious() {
-                true => redial.wait(clock::rng().random(), now()).max(RIVAL_BACKOFF),
-                false => redial.wait(clock::rng().random(), now()),
+                true => redial
+                    .wait(clock::rng().random(), clock::Instant::now())
+                    .max(RIVAL_BACKOFF),
+                false => redial.wait(clock::rng().random(), clock::Instant::now()),
             };
             clock::select! {
                 // cancel-safe: neither holds data
@@ -114,7 +116,7 @@ fn log_failure(error: &DialError, faults: &mut Repeated) {
             error = error as &dyn std::error::Error,
             "stream tunnel not opened before the node has joined"
         );
-    } else if let Some(times) = faults.count(&error.to_string(), now()) {
+    } else if let Some(times) = faults.count(&error.to_string(), clock::Instant::now()) {
         warn!(
             times,
             error = error as &dyn std::error::Error,

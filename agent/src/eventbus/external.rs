@@ -1,7 +1,6 @@
 //! The client of an external broker. The broker keeps the session while this node is away, and a message is acknowledged when
 //! its changes are on disk, so no message is lost when broker or agent is killed.
 
-use clock::Instant;
 use std::{
     collections::BTreeSet,
     sync::{
@@ -11,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use clock::Instant;
 use componentbase::Backoff;
 use parking_lot::Mutex;
 use rumqttc::{

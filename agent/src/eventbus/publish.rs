@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use componentbase::unix_millis;
 use serde_json::Value;
 use tokio::{task::JoinSet, time::timeout};
 use tracing::warn;
@@ -65,7 +64,7 @@ impl<'a> Publisher<'a> {
             // a disconnected cloud has told its caller itself
             let _ = timeout(
                 PUBLISH_TIMEOUT,
-                hub.send(answer.into_message(unix_millis()).answering(&id)),
+                hub.send(answer.into_message(clock::unix_millis()).answering(&id)),
             )
             .await;
         }));

@@ -10,7 +10,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use componentbase::unix_millis;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
@@ -57,7 +56,7 @@ impl From<Upload> for Item {
             topic: topic.into(),
             payload,
         }
-        .into_message(unix_millis());
+        .into_message(clock::unix_millis());
         let is_awaited = receipt.is_awaited();
         Self {
             message,

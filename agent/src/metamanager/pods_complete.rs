@@ -6,11 +6,11 @@
 //! left something on this node that it does not know it. The store is complete at once where the node has nothing of unknown
 //! pods. The result is written into the store: a store that was complete once is so from the start, with the cloud or without.
 
-use clock::Instant;
 use std::{collections::BTreeSet, time::Duration};
 
+use clock::Instant;
+use componentbase::Link;
 use componentbase::{CompletenessPublisher, PodsComplete};
-use componentbase::{Link, now};
 use objectstore::{Key, Resource, StoreError};
 use serde_json::json;
 use tokio::sync::watch;
@@ -83,7 +83,7 @@ impl CompletenessTracker {
             let link = *self.link.borrow_and_update();
             let unknown = *self.publisher.unknown.borrow_and_update();
             let pods = self.pods().await?;
-            quiet = match evaluate(quiet, link, pods, unknown, now()) {
+            quiet = match evaluate(quiet, link, pods, unknown, clock::Instant::now()) {
                 Completeness::Complete => return Ok(true),
                 Completeness::Wait(quiet) => quiet,
             };

@@ -1,7 +1,8 @@
 //! The messages that wait in memory, the oldest first. Pure.
 
-use clock::Instant;
 use std::{collections::VecDeque, time::Duration};
+
+use clock::Instant;
 
 use super::{FLUSH_AFTER, Item, MAX_BYTES_IN_MEMORY, MAX_MESSAGES_IN_MEMORY, RECEIPT_TIMEOUT};
 

@@ -1,9 +1,9 @@
 //! The one owner of the waiting messages: accepts new ones, sends the oldest, and writes to disk those that wait for too long.
 
-use clock::Instant;
 use std::{sync::atomic::Ordering, time::Duration};
 
-use componentbase::{Link, now};
+use clock::Instant;
+use componentbase::Link;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesOrdered};
 use limits::Repeated;
 use objectstore::StoreError;
@@ -130,8 +130,11 @@ impl<T: Into<Item>> Outbox<T> {
     }
 
     fn push(&mut self, item: T) {
-        self.queue
-            .push(item.into(), self.in_flight_from_memory.max(1), now());
+        self.queue.push(
+            item.into(),
+            self.in_flight_from_memory.max(1),
+            clock::Instant::now(),
+        );
     }
 
     /// Reports whether another message is accepted: while the disk fails, publishers that wait for it are not relieved.
@@ -142,7 +145,7 @@ impl<T: Into<Item>> Outbox<T> {
     /// Returns the time until messages have to be written. Those that are being sent stay in memory for as long as their publishers can
     /// wait; later ones may have to wait for their answers.
     fn due(&self) -> Option<Duration> {
-        let (now, from) = (now(), self.in_flight_from_memory);
+        let (now, from) = (clock::Instant::now(), self.in_flight_from_memory);
         let of_unsent = if self.queue.len() <= from {
             None
         } else if self.queue.has_receipts(from) {
@@ -169,7 +172,10 @@ impl<T: Into<Item>> Outbox<T> {
         {
             self.push(item);
         }
-        if self.in_flight_due(now()).is_some_and(|due| due.is_zero()) {
+        if self
+            .in_flight_due(clock::Instant::now())
+            .is_some_and(|due| due.is_zero())
+        {
             // they are sent again from the disk, under the same ids
             self.resend_in_flight();
         }
@@ -285,7 +291,10 @@ impl<T: Into<Item>> Outbox<T> {
             Origin::Memory => {
                 self.in_flight_from_memory = self.in_flight_from_memory.saturating_sub(1);
                 self.ahead = self.ahead.saturating_sub(1);
-                self.queue.pop(now()).into_iter().for_each(notify_stored);
+                self.queue
+                    .pop(clock::Instant::now())
+                    .into_iter()
+                    .for_each(notify_stored);
             }
         }
     }
@@ -304,14 +313,17 @@ impl<T: Into<Item>> Outbox<T> {
             first.truncate(self.ahead);
             self.write(&first, ChunkPosition::Front).await?;
             for _ in 0..std::mem::take(&mut self.ahead) {
-                self.queue.pop(now()).into_iter().for_each(notify_stored);
+                self.queue
+                    .pop(clock::Instant::now())
+                    .into_iter()
+                    .for_each(notify_stored);
             }
         }
         let from = self.in_flight_from_memory;
         self.write(&self.queue.texts(from), ChunkPosition::Back)
             .await?;
         self.queue
-            .take(from, now())
+            .take(from, clock::Instant::now())
             .into_iter()
             .for_each(notify_stored);
         self.ahead = from;
@@ -355,7 +367,7 @@ impl<T: Into<Item>> Outbox<T> {
             self.ahead = 0;
         }
         for _ in 0..over {
-            self.queue.pop(now());
+            self.queue.pop(clock::Instant::now());
         }
         self.count_dropped(over);
     }
@@ -368,7 +380,12 @@ impl<T: Into<Item>> Outbox<T> {
         self.config
             .dropped
             .fetch_add(count as u64, Ordering::Relaxed);
-        if self.dropped.said.count("full", now()).is_some() {
+        if self
+            .dropped
+            .said
+            .count("full", clock::Instant::now())
+            .is_some()
+        {
             let (what, dropped) = (self.config.what, self.dropped.count);
             warn!(
                 what,
@@ -378,7 +395,10 @@ impl<T: Into<Item>> Outbox<T> {
     }
 
     async fn log_failure(&mut self, failure: &StoreError) {
-        if let Some(times) = self.faults.count(&failure.to_string(), now()) {
+        if let Some(times) = self
+            .faults
+            .count(&failure.to_string(), clock::Instant::now())
+        {
             let (what, error) = (self.config.what, failure as &dyn std::error::Error);
             error!(
                 what,

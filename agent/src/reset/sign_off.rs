@@ -2,7 +2,7 @@
 
 use std::{io::Write, time::Duration};
 
-use componentbase::{Heartbeat, Link, Part, unix_millis};
+use componentbase::{Heartbeat, Link, Part};
 use futures::TryStreamExt;
 use jiff::Timestamp;
 use objectstore::{Inspection, Resource};
@@ -102,7 +102,7 @@ async fn report(config: &Config, status: Value) -> Result<(), String> {
             .map_err(|_| "no connection".to_owned())?;
         let patch = Upstream::node_patch(&config.node.name, json!({"status": status}).to_string());
         let answer = hub
-            .request(patch.into_message(unix_millis()), CLOUD_TIMEOUT)
+            .request(patch.into_message(clock::unix_millis()), CLOUD_TIMEOUT)
             .await;
         match answer {
             Ok(answer) if answer.route.operation == Operation::Error => {

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use componentbase::{Backoff, unix_millis};
+use componentbase::Backoff;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -221,7 +221,7 @@ impl RequestHandler {
         if !self.targets.has(&url) {
             return Err(local::not_registered(&url));
         }
-        let message = local::upload(url, &bytes).into_message(unix_millis());
+        let message = local::upload(url, &bytes).into_message(clock::unix_millis());
         drop(bytes);
         match self.hub.request(message, self.timeout).await {
             Ok(answer) => local::answer(answer),

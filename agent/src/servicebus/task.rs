@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use componentbase::{Heartbeat, Part, PartError, unix_millis};
+use componentbase::{Heartbeat, Part, PartError};
 use http::StatusCode;
 use tokio::{
     sync::{OwnedSemaphorePermit, watch},
@@ -211,7 +211,7 @@ impl CallRunner {
 
     async fn send(&self, header: &Header, message: Upstream) {
         let message = message
-            .into_message(unix_millis())
+            .into_message(clock::unix_millis())
             .answering(&header.msg_id);
         // without a connection the answer is of no use: the caller got an error when the connection ended
         if !matches!(

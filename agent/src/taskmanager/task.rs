@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 
-use componentbase::{Heartbeat, Link, Part, PartError, unix_millis};
+use componentbase::{Heartbeat, Link, Part, PartError};
 use parking_lot::Mutex;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -429,5 +429,5 @@ fn message(job: &Job, status: &ActionStatus) -> Message {
         path: job.path.as_str().into(),
         status: json!(status),
     };
-    body.into_message(unix_millis()).answering(&job.id)
+    body.into_message(clock::unix_millis()).answering(&job.id)
 }

@@ -1,8 +1,8 @@
 //! Who calls the administrators' API, and whether RBAC allows the request.
 
-use clock::Instant;
 use std::{sync::Arc, time::Duration};
 
+use clock::Instant;
 use http::{Method, StatusCode, request::Parts};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::Client;

@@ -1,7 +1,6 @@
 //! Panics at one object: a defect that this object reveals. It is logged with the object, which is tried again after growing waits, while
 //! the other objects and controllers continue. A panic anywhere else in a task of the cloud still ends the cloud ([`crate::tasks`]).
 
-use clock::HashMap;
 use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -9,6 +8,8 @@ use std::{
     thread,
     time::Duration,
 };
+
+use clock::HashMap;
 
 use crate::controllers::reconciler::Action;
 use futures::{FutureExt, future::BoxFuture};

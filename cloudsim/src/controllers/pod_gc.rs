@@ -3,9 +3,9 @@
 //!
 //! Source: Kubernetes' pod garbage collector.
 
-use clock::{HashMap, HashSet};
 use std::{sync::Arc, time::Duration};
 
+use clock::{HashMap, HashSet};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{

@@ -1,7 +1,8 @@
 //! What a controller does after a failure: when it logs it, and when it tries again.
 
-use clock::Instant;
 use std::{sync::LazyLock, time::Duration};
+
+use clock::Instant;
 
 use crate::controllers::reconciler::Action;
 use limits::Repeated;

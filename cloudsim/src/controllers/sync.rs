@@ -5,12 +5,12 @@
 //! Source: `reliablesyncs.kubeedge.io/v1alpha1`; objects are named `<node>.<uid>`, and those of namespaced objects are in the object's
 //! namespace.
 
-use clock::HashMap;
 use std::{
     fmt::{self, Debug},
     sync::Arc,
 };
 
+use clock::HashMap;
 use crds::reliablesyncs::{ClusterObjectSync, ClusterObjectSyncSpec, ObjectSync, ObjectSyncSpec};
 use kube::{
     Api, Client, Resource, ResourceExt,

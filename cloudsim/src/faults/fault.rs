@@ -1,8 +1,8 @@
 //! Single faults, and what those of one node's link mean together. Pure.
 
-use clock::Instant;
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
+use clock::Instant;
 use jiff::Timestamp;
 use record::Side;
 use serde::{Serialize, Serializer};

@@ -4,7 +4,7 @@ use clock::Instant;
 
 use tokio::time::{sleep, sleep_until};
 
-use super::{Faults, Link, LinkState, now};
+use super::{Faults, Link, LinkState};
 
 /// The link was cut, or half-open, when the node connected.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,7 @@ pub(crate) async fn wait_for_link(faults: &Faults, node: &str) -> Result<(), Lin
     loop {
         changes.borrow_and_update();
         let set = faults.on(node);
-        let LinkState { link, until } = LinkState::of(set.as_ref(), now());
+        let LinkState { link, until } = LinkState::of(set.as_ref(), Instant::now());
         match link {
             Link::Cut => return Err(LinkDown(node.to_owned())),
             // what a half-open link has swallowed does not come back

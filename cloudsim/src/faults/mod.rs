@@ -21,10 +21,9 @@ mod session_link;
 mod skew;
 mod stale;
 
-use clock::HashMap;
-use clock::Instant;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use clock::{HashMap, Instant};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{
@@ -113,11 +112,6 @@ struct State {
     hostile: HashMap<String, VecDeque<Injection>>,
     /// The number of sessions that each node has had.
     session_numbers: HashMap<String, u64>,
-}
-
-/// Returns the time of tokio's clock, which is virtual in a simulation.
-pub(crate) fn now() -> Instant {
-    tokio::time::Instant::now()
 }
 
 /// A hostile message to be written, with a channel that reports that it was.
@@ -219,7 +213,7 @@ impl Faults {
             }
             state.next_id += 1;
             let id = state.next_id;
-            let fault = ActiveFault::new(id, target.clone(), conditions, now());
+            let fault = ActiveFault::new(id, target.clone(), conditions, Instant::now());
             state.faults.push(fault);
             id
         };
@@ -257,7 +251,7 @@ impl Faults {
         let mut changes = self.changes();
         loop {
             changes.borrow_and_update();
-            let next = self.end_expired(now());
+            let next = self.end_expired(Instant::now());
             clock::select! {
                 // cancel-safe: none of them holds data; the sender lives in the faults
                 () = stop.cancelled() => return,
@@ -384,7 +378,7 @@ impl Faults {
 
     /// Returns the faults of this node's link; `None` if it has none. Those of the node itself replace those of all nodes.
     pub(crate) fn on(&self, node: &str) -> Option<LinkFaults> {
-        let (state, now) = (self.0.state.lock(), now());
+        let (state, now) = (self.0.state.lock(), Instant::now());
         let of = |is_meant: &dyn Fn(&FaultTarget) -> bool| -> Vec<_> {
             let meant = state.faults.iter().filter(|one| {
                 is_meant(&one.fault.target) && !one.is_over(now) && !one.is_of_servers()

@@ -130,7 +130,7 @@ async fn faults_act_together_and_each_ends_at_its_time() {
         (10, (1, None, Certificate::Genuine)),
     ] {
         tokio::time::advance(Duration::from_secs(seconds)).await;
-        faults.end_expired(now());
+        faults.end_expired(Instant::now());
         assert_eq!(state(&faults), expected);
     }
     let active = faults.active();

@@ -1,8 +1,8 @@
 //! A node's connection with its injected faults: the adapter between the transport and `faults`. It makes no decisions.
 
-use clock::Instant;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use clock::Instant;
 use tokio::sync::watch;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use wire::Message;
@@ -13,7 +13,7 @@ use super::{
     transport::{Incoming, Outgoing},
 };
 use crate::{
-    faults::{self, Downlink, Faults, Link, Uplink, hostile::RawMessage, now, sleep_until_opt},
+    faults::{self, Downlink, Faults, Link, Uplink, hostile::RawMessage, sleep_until_opt},
     sessions::Traffic,
 };
 
@@ -91,7 +91,7 @@ impl Reader {
         }
         loop {
             self.changes.borrow_and_update();
-            let at = now();
+            let at = clock::Instant::now();
             let link_state = self.uplink.link_state(at);
             match link_state.link {
                 Link::Cut => return Err(EndReason::Cut),
@@ -118,7 +118,7 @@ impl Reader {
                     None => return Ok(None),
                     Some((message, size)) => {
                         self.traffic.count_received(&message, size);
-                        if let Some(message) = self.uplink.offer(message, size, now()) {
+                        if let Some(message) = self.uplink.offer(message, size, clock::Instant::now()) {
                             return Ok(Some(message));
                         }
                     }
@@ -139,7 +139,10 @@ impl Writer {
         if encoded.size() > most {
             return Ok(Some(encoded.size()));
         }
-        if self.downlink.passes(message, encoded.size(), now()) {
+        if self
+            .downlink
+            .passes(message, encoded.size(), clock::Instant::now())
+        {
             self.traffic.count_sent(message, encoded.size());
             self.outgoing.send(encoded, self.limit).await?;
         }
@@ -154,7 +157,7 @@ impl Writer {
             }
             injection.finish();
         }
-        while let Some(message) = self.downlink.next_arrived(now()) {
+        while let Some(message) = self.downlink.next_arrived(clock::Instant::now()) {
             let encoded = self.outgoing.encode(&message.message);
             self.traffic.count_sent(&message.message, encoded.size());
             match message.corruption {

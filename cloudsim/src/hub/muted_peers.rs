@@ -1,6 +1,5 @@
 //! A UDP socket that drops all packets of some peers: a half-open link for QUIC, whose keepalives are below its messages.
 
-use clock::HashSet;
 use std::{
     io::{self, IoSliceMut},
     net::SocketAddr,
@@ -9,6 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use clock::HashSet;
 use parking_lot::RwLock;
 use quinn::{
     AsyncUdpSocket, UdpPoller,

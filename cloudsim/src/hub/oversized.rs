@@ -8,7 +8,6 @@ use wire::{Message, text::printable_short};
 use crate::{
     controllers::events::{Component, NewEvent, Recorder},
     delivery::ObjectRef,
-    faults::now,
 };
 
 /// The reason of the events.
@@ -41,7 +40,7 @@ impl OversizedMessages {
     ) {
         let resource = message.route.resource.as_str();
         let limit = self.limit;
-        if let Some(times) = self.reported.count(resource, now()) {
+        if let Some(times) = self.reported.count(resource, clock::Instant::now()) {
             warn!(
                 node,
                 resource = printable_short(resource),

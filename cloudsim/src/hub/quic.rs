@@ -27,7 +27,7 @@ use super::{
     transport,
 };
 use crate::{
-    faults::{Certificate, now, wait_for_link},
+    faults::{Certificate, wait_for_link},
     listeners::{LimitedEndpoint, Refusals, bind_udp, node_name, quic_certificate},
     pki::Trust,
     sessions::{RefusalReason, RequestSequence, SessionRequest, Transport},
@@ -204,7 +204,10 @@ async fn serve(
                 .sessions
                 .metrics()
                 .count_refused(RefusalReason::Connection);
-            if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
+            if let Some(times) = shared
+                .refusals
+                .count(peer.ip(), &*error, clock::Instant::now())
+            {
                 let error = printable_short(error);
                 warn!(%peer, times, error, "QUIC connection rejected");
             }

@@ -1,8 +1,8 @@
 //! One node's session: sends what the node lacks, and handles its messages in order.
 
-use clock::Instant;
 use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc};
 
+use clock::Instant;
 use futures::FutureExt;
 use limits::{Repeated, is_stalled};
 use tokio::{
@@ -29,7 +29,6 @@ use super::{
 use crate::{
     controllers::sync::{Record, Synced, mark_unacknowledged},
     delivery::{Delivery, ObjectRef, Reply},
-    faults::now,
     mailbox::{Mailbox, ObjectKind, ObjectPath},
     sessions::{Session as Registered, Traffic},
 };
@@ -84,7 +83,7 @@ async fn serve(
         work_queue: WorkQueue::new(BTreeSet::new()),
         unread: Repeated::default(),
         oversized: OversizedMessages::new(shared.limits.max_sent_message),
-        heard: now(),
+        heard: clock::Instant::now(),
         records,
         traffic: registered.traffic.clone(),
     };
@@ -202,11 +201,11 @@ impl Session<'_> {
                 }
                 // cancel-safe: sleeping holds no data
                 () = sleep_until(next.unwrap_or(silent).min(silent)) => {
-                    if is_stalled(keepalive, now().saturating_duration_since(self.heard)) {
+                    if is_stalled(keepalive, clock::Instant::now().saturating_duration_since(self.heard)) {
                         // this process stood still itself: what the node sent may not have been read
-                        self.heard = now();
+                        self.heard = clock::Instant::now();
                     }
-                    if now() >= self.heard + keepalive { Err(EndReason::Silent(keepalive)) } else { Ok(()) }
+                    if clock::Instant::now() >= self.heard + keepalive { Err(EndReason::Silent(keepalive)) } else { Ok(()) }
                 }
             };
             if let Err(ended) = done {
@@ -261,7 +260,7 @@ impl Session<'_> {
 
     async fn work(&mut self) -> Result<Option<Instant>, EndReason> {
         loop {
-            let until = match self.lane.step(now()) {
+            let until = match self.lane.step(clock::Instant::now()) {
                 Step::Send(message) => {
                     self.send(&message).await?;
                     continue;
@@ -274,17 +273,18 @@ impl Session<'_> {
             if until.is_some() && !is_stuck {
                 return Ok(until);
             }
-            let Some(path) = self.work_queue.next(now()) else {
+            let Some(path) = self.work_queue.next(clock::Instant::now()) else {
                 return Ok(until.into_iter().chain(self.work_queue.due()).min());
             };
             match self.update(&path).await {
                 Ok(replies) => {
                     if !self.send_all(replies).await? {
-                        self.work_queue.retry_later(path, now());
+                        self.work_queue.retry_later(path, clock::Instant::now());
                     }
                 }
                 Err(error) => {
-                    if let Some(times) = self.unread.count(&path.to_string(), now()) {
+                    if let Some(times) = self.unread.count(&path.to_string(), clock::Instant::now())
+                    {
                         warn!(
                             node = self.node,
                             %path,
@@ -293,7 +293,7 @@ impl Session<'_> {
                             "failed to read object; retrying; node keeps its current version"
                         );
                     }
-                    self.work_queue.retry_later(path, now());
+                    self.work_queue.retry_later(path, clock::Instant::now());
                 }
             }
         }
@@ -421,7 +421,7 @@ impl Session<'_> {
         place: &mut Option<Permit<'_, Message>>,
     ) -> Result<(), EndReason> {
         let message = message?;
-        self.heard = now();
+        self.heard = clock::Instant::now();
         let Some(message) = message else {
             return Ok(());
         };

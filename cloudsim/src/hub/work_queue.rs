@@ -1,8 +1,9 @@
 //! The objects that a session has still to look at: now, after a failure, or after another acknowledgement. No clock and no I/O. An
 //! object's newest state is read when it is looked at, so each path is here once.
 
-use clock::Instant;
 use std::{collections::BTreeSet, time::Duration};
+
+use clock::Instant;
 
 use crate::mailbox::ObjectPath;
 

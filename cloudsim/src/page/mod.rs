@@ -5,10 +5,10 @@ mod account;
 mod origin;
 mod sessions;
 
-use clock::Instant;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use clock::Instant;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
 use kube::Client;

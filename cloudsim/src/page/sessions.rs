@@ -1,10 +1,9 @@
 //! Codes of login links, and sessions: random texts with a user and an end. All in memory, with bounds.
 
-use clock::HashMap;
-use clock::Instant;
 use std::{sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use clock::{HashMap, Instant};
 use http::HeaderMap;
 use kubeapi::Identity;
 use parking_lot::Mutex;

@@ -1,8 +1,8 @@
 //! Which replica has a node. Pure.
 
-use clock::HashMap;
 use std::{collections::BTreeSet, net::SocketAddr};
 
+use clock::HashMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

@@ -187,10 +187,7 @@ impl JoinTokens {
 }
 
 fn now() -> u64 {
-    clock::system_now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs()
+    clock::since_unix_epoch().as_secs()
 }
 
 /// The token that is stored in the API, and renewed.

@@ -20,7 +20,7 @@ use super::{
     stream::Failure,
     table::{ENDED, RelayEntry, Relays},
 };
-use crate::faults::{Faults, Link, LinkState, now, sleep_until_opt};
+use crate::faults::{Faults, Link, LinkState, sleep_until_opt};
 
 /// How long a node may take to send a message, and the other one to take it.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -89,12 +89,12 @@ async fn accept_streams(
     tasks: &mut JoinSet<()>,
 ) {
     let asker = Asker::Node(node.into());
-    let mut rate = Rate::new(STREAMS_PER_SECOND, STREAMS_BURST, now());
+    let mut rate = Rate::new(STREAMS_PER_SECOND, STREAMS_BURST, clock::Instant::now());
     loop {
         let accept = async {
             // before the next stream is accepted: until then QUIC gives the node no credit for more
             let ready = rate.ready_at();
-            rate.record(now());
+            rate.record(clock::Instant::now());
             sleep_until(ready).await;
             connection.accept_bi().await
         };
@@ -120,7 +120,8 @@ async fn wait_cut(node: &str, faults: &Faults) {
         if is_cut(node, faults) {
             return;
         }
-        let LinkState { until, .. } = LinkState::of(faults.on(node).as_ref(), now());
+        let LinkState { until, .. } =
+            LinkState::of(faults.on(node).as_ref(), clock::Instant::now());
         clock::select! {
             // cancel-safe: they hold no data; the sender lives in the faults
             _ = changes.changed() => {}
@@ -133,7 +134,7 @@ async fn wait_cut(node: &str, faults: &Faults) {
 pub(super) fn is_cut(node: &str, faults: &Faults) -> bool {
     let set = faults.on(node);
     // a half-open link is as good as cut: QUIC would find that out by itself
-    let link = LinkState::of(set.as_ref(), now()).link;
+    let link = LinkState::of(set.as_ref(), clock::Instant::now()).link;
     link != Link::Up || set.is_some_and(|set| set.conditions().cut_relay == Some(true))
 }
 

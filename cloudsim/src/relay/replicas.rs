@@ -1,9 +1,9 @@
 //! Opens streams to nodes that are connected to the relays of other replicas. A connection is opened when it is first needed, and is used
 //! for all streams to the same replica.
 
-use clock::HashMap;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use clock::HashMap;
 use parking_lot::Mutex;
 use quinn::{Connection, Endpoint};
 use tokio::time::timeout;

@@ -22,7 +22,7 @@ use super::{
     table::{ENDED, REFUSED, Relays},
 };
 use crate::{
-    faults::{Certificate, Faults, now},
+    faults::{Certificate, Faults},
     listeners::{LimitedEndpoint, ListenerLimits, Refusals, bind_udp, node_name, quic_certificate},
     pki::Trust,
 };
@@ -179,7 +179,10 @@ async fn serve(incoming: Incoming, slot: ConnectionSlot, shown: Certificate, sha
     let (connection, node, certificate) = match accepted {
         Ok(Ok(accepted)) => accepted,
         Ok(Err(error)) => {
-            if let Some(times) = shared.refusals.count(peer.ip(), &*error, now()) {
+            if let Some(times) = shared
+                .refusals
+                .count(peer.ip(), &*error, clock::Instant::now())
+            {
                 let error = printable_short(error);
                 warn!(%peer, times, error, "relay connection rejected");
             }

@@ -9,7 +9,6 @@ use quinn::{Connection, ReadError, RecvStream, SendStream, VarInt, WriteError};
 use tokio::time::sleep;
 
 use super::{stream::BiStream, table::JoinedStreams};
-use crate::faults::now;
 
 /// Two streams without traffic are closed after this time.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
@@ -41,7 +40,7 @@ struct Progress {
 
 impl Progress {
     fn advance(&mut self, direction: usize) {
-        self.last = now();
+        self.last = clock::Instant::now();
         if let Some(begun) = self.begun.get_mut(direction) {
             *begun = true;
         }
@@ -53,7 +52,7 @@ pub(super) async fn splice(one: NodeStream<'_>, other: NodeStream<'_>, joined: &
     let ((to_one, mut from_one), (to_other, mut from_other)) = (one.stream, other.stream);
     let (mut to_one, mut to_other) = (Writer::new(to_one), Writer::new(to_other));
     let progress = Mutex::new(Progress {
-        last: now(),
+        last: clock::Instant::now(),
         begun: [false; 2],
         is_broken: false,
     });
@@ -129,7 +128,7 @@ impl Drop for Writer {
 
 /// Waits until one of the timeouts has passed.
 async fn wait_stalled(progress: &Mutex<Progress>) {
-    let started = now();
+    let started = clock::Instant::now();
     loop {
         let (rest, is_begun) = {
             let progress = progress.lock();
@@ -139,9 +138,10 @@ async fn wait_stalled(progress: &Mutex<Progress>) {
             } else {
                 IDLE_TIMEOUT
             };
-            let of_idle = idle.saturating_sub(now().saturating_duration_since(progress.last));
-            let of_first =
-                FIRST_BYTES_TIMEOUT.saturating_sub(now().saturating_duration_since(started));
+            let of_idle =
+                idle.saturating_sub(clock::Instant::now().saturating_duration_since(progress.last));
+            let of_first = FIRST_BYTES_TIMEOUT
+                .saturating_sub(clock::Instant::now().saturating_duration_since(started));
             (
                 if is_begun {
                     of_idle

@@ -1,6 +1,5 @@
 //! The nodes that are connected to the relay, and the traffic between them.
 
-use clock::HashMap;
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -10,6 +9,7 @@ use std::{
     },
 };
 
+use clock::HashMap;
 use jiff::Timestamp;
 use limits::{ShareLimits, Shares};
 use parking_lot::Mutex;

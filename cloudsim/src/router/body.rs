@@ -1,9 +1,9 @@
 //! Bodies of calls, read within limits for each client and for all: memory is reserved as bytes arrive, and released soon if they do not.
 
-use clock::HashMap;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
+use clock::HashMap;
 use http::StatusCode;
 use http_body::Body;
 use http_body_util::BodyExt;

@@ -1,8 +1,8 @@
 //! Runs of agents that had a node's session, and the one that asks for it while another run has it. Pure.
 
-use clock::HashMap;
 use std::net::SocketAddr;
 
+use clock::HashMap;
 use jiff::{SignedDuration, Timestamp};
 use wire::instance::Instance;
 

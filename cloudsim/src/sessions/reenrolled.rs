@@ -4,9 +4,9 @@
 //! The record of what was sent is then treated as unacknowledged, not as absent: a node that has lost only its certificate must still be
 //! told of deletions.
 
-use clock::HashMap;
 use std::sync::Arc;
 
+use clock::HashMap;
 use parking_lot::Mutex;
 
 /// How many nodes are remembered. Of further ones only the records are reset, and an older session of the node may write those again.

@@ -1,9 +1,8 @@
 //! Sessions at other replicas of the cloud: a node has one session among all of them. Pure except for the clock.
 
-use clock::HashMap;
-use clock::Instant;
 use std::time::Duration;
 
+use clock::{HashMap, Instant};
 use jiff::Timestamp;
 use wire::instance::Instance;
 

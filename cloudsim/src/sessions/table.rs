@@ -1,11 +1,11 @@
 //! The table of running sessions: a newer session of a node ends the older one, never the reverse.
 
-use clock::HashMap;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{Arc, OnceLock, atomic::Ordering},
 };
 
+use clock::HashMap;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use record::Recorder;

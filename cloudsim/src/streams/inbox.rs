@@ -1,9 +1,9 @@
 //! The buffer of one stream: bytes from the node that were not read yet, and the credit for sending to it.
 
-use clock::HashMap;
 use std::{io, task::Waker};
 
 use bytes::{Buf, BytesMut};
+use clock::HashMap;
 use parking_lot::Mutex;
 use tokio::{io::ReadBuf, sync::Notify};
 use wire::tunnel::{

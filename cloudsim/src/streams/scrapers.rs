@@ -3,9 +3,9 @@
 //!
 //! Source: the kubelet's authorization, `GetRequestAttributes` of `pkg/kubelet/server`.
 
-use clock::HashMap;
 use std::{sync::Arc, time::Duration};
 
+use clock::HashMap;
 use http::{HeaderMap, Method, StatusCode};
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use kube::Client;

@@ -1,7 +1,6 @@
 //! The streams of a tunnel: each buffers what the node sends, and what is written is sent in turn. Both are bounded by windows, if the
 //! node has them.
 
-use clock::HashMap;
 use std::{
     io,
     pin::Pin,
@@ -11,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use clock::HashMap;
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},

@@ -1,6 +1,5 @@
 //! The table of tunnels by node: a newer tunnel of a node ends the older one. One table serves all replicas of the hub.
 
-use clock::HashMap;
 use std::{
     collections::BTreeSet,
     sync::{
@@ -12,6 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use clock::HashMap;
 use jiff::Timestamp;
 use kubeapi::{NodeAnswer, NodeError, NodeRequest, NodeStreams};
 use parking_lot::Mutex;

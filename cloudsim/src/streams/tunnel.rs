@@ -22,7 +22,7 @@ use super::{
     stream::Streams,
     table::{TunnelEntry, close},
 };
-use crate::faults::{Faults, Link, LinkState, now};
+use crate::faults::{Faults, Link, LinkState};
 
 /// The node's pings that may wait for an answer; further ones are not answered.
 const MAX_PENDING_PONGS: usize = 4;
@@ -136,7 +136,8 @@ async fn on_link(
     let mut swallowed = false;
     loop {
         changes.borrow_and_update();
-        let LinkState { link, until } = LinkState::of(faults.on(node).as_ref(), now());
+        let LinkState { link, until } =
+            LinkState::of(faults.on(node).as_ref(), clock::Instant::now());
         match link {
             Link::Cut => return TunnelEnd::Cut,
             // what a half-open link has swallowed does not come back

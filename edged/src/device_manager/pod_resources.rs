@@ -3,9 +3,9 @@
 //!
 //! Source: the kubelet, `pkg/kubelet/apis/podresources`.
 
-use clock::Instant;
 use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 
+use clock::Instant;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use limits::Rate;
 use parking_lot::Mutex;

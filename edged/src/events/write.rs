@@ -26,7 +26,7 @@ pub async fn run<F: Future<Output = ()>>(
     let mut builder = EventBuilder::new(node_name);
     while let Some(event) = events.recv().await {
         for event in collect_until_room(event, &mut events, wait_for_room()).await {
-            let Some(write) = builder.build(event, componentbase::now()) else {
+            let Some(write) = builder.build(event, clock::Instant::now()) else {
                 continue;
             };
             if let Err(error) = send(&client, write).await {

@@ -4,9 +4,9 @@
 
 mod operations;
 
-use clock::Instant;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use clock::Instant;
 use jiff::Timestamp;
 pub(crate) use kubeapi::describe::exposition::Histogram;
 use parking_lot::Mutex;

@@ -2,14 +2,13 @@
 
 mod relist_interval;
 
-use clock::Instant;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
 };
 
-use componentbase::now;
+use clock::Instant;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::{ObjectRef, Store};
 use limits::Repeated;
@@ -272,7 +271,7 @@ impl Relister<'_> {
                 "failed to list containers"
             );
         }
-        if let Some(times) = self.faults.count("away", now()) {
+        if let Some(times) = self.faults.count("away", clock::Instant::now()) {
             tracing::warn!(
                 times,
                 error = error.message(),

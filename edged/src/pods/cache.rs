@@ -1,13 +1,13 @@
 //! The state of pods between two syncs. Nothing depends on it for correctness, only for back-off and efficiency: it is empty
 //! after a restart of the agent, and everything is tried at once.
 
-use clock::Instant;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
 
+use clock::Instant;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 use parking_lot::Mutex;

@@ -1,9 +1,9 @@
 //! Stops containers in the background: this takes as long as their preStop hooks and grace periods, and the pod must be synced
 //! meanwhile.
 
-use clock::Instant;
 use std::{sync::Arc, time::Duration};
 
+use clock::Instant;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
 

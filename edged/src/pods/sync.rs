@@ -1,8 +1,8 @@
 //! One sync of a pod: observe, plan and act until nothing more can be done at once, then report.
 
-use clock::Instant;
 use std::{sync::Arc, time::Duration};
 
+use clock::Instant;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::controller::Action;
 

@@ -1,8 +1,8 @@
 //! A channel to the container runtime that counts and times every call.
 
-use clock::Instant;
 use std::task::{Context, Poll};
 
+use clock::Instant;
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use tonic::{body::Body, transport::Error};

@@ -13,9 +13,9 @@ mod rates;
 mod sandboxes;
 pub(crate) mod summary;
 
-use clock::Instant;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use clock::Instant;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::Store;
 use tokio::sync::Mutex;

@@ -1,12 +1,12 @@
 //! Adds networks, disks, processes and the node's system containers to the summary.
 
-use clock::Instant;
 use std::{
     collections::{BTreeMap, HashMap},
     path::Path,
     sync::Arc,
 };
 
+use clock::Instant;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use wire::cri;

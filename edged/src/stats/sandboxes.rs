@@ -4,7 +4,6 @@
 //! `cgroupsPerQOS: false`, or while pods run that were created so. Then the same values are read from the kernel, starting from
 //! the first process of each sandbox, which its status reports.
 
-use clock::Instant;
 use std::{
     collections::{BTreeMap, HashMap},
     fs,
@@ -12,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use clock::Instant;
 use futures::future::join_all;
 use jiff::Timestamp;
 use wire::cri;

@@ -1,10 +1,10 @@
 //! `cloudsim demo`: shows the whole loop.
 
-use clock::Instant;
 use std::{path::Path, process::ExitCode};
 
 use agent::terminal::wrap;
 use anyhow::{Context, bail};
+use clock::Instant;
 use cloudsim::{
     Cloud, Options,
     kubeconfig::{Destination, Entries},

@@ -1,10 +1,10 @@
 //! Checks the environment, the files and the log of the pod's first container, through the API as `kubectl exec` and `kubectl logs`
 //! do.
 
-use clock::Instant;
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, bail, ensure};
+use clock::Instant;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, Secret};
 use kube::{
     Api, Client, ResourceExt,

@@ -11,8 +11,9 @@ mod messages;
 mod parse;
 mod stage;
 
-use clock::Instant;
 use std::{path::Path, time::Duration};
+
+use clock::Instant;
 
 pub use self::{file::Scenario, junit::junit, parse::Faulty};
 use self::{file::Step, stage::Stage};

@@ -1,6 +1,5 @@
 //! The metrics of the API, with the API server's names.
 
-use clock::Instant;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -10,6 +9,7 @@ use std::{
     },
 };
 
+use clock::Instant;
 use http::StatusCode;
 use parking_lot::Mutex;
 

@@ -1,6 +1,5 @@
 //! The body of a response while it is sent: in small pieces, and watched for clients that stop reading.
 
-use clock::Instant;
 use std::{
     collections::HashMap,
     pin::Pin,
@@ -10,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use clock::Instant;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use limits::ActiveRequest;

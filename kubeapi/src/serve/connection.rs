@@ -1,6 +1,5 @@
 //! Serves one connection: TLS, then HTTP, each with its deadline.
 
-use clock::Instant;
 use std::{
     convert::Infallible,
     io,
@@ -11,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use clock::Instant;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::{

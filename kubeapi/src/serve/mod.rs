@@ -1,9 +1,9 @@
 //! Serves HTTP/1.1 and HTTP/2 on a TCP socket, over TLS where there is a certificate, with limits and a graceful shutdown.
 
-use clock::Instant;
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use ::limits::{ConnectionLimiter, ConnectionSlot, Repeated};
+use clock::Instant;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use rustls::ServerConfig;

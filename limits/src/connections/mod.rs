@@ -11,13 +11,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use clock::Instant;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
+use clock::Instant;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 

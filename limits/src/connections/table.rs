@@ -1,7 +1,8 @@
 //! The table of a server's connections, which chooses the one to end when there are too many. It does no IO and reads no clock.
 
-use clock::Instant;
 use std::{cmp::Reverse, collections::HashMap, net::IpAddr};
+
+use clock::Instant;
 
 use super::limits::{ConnectionLimits, Full};
 

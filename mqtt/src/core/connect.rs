@@ -1,9 +1,9 @@
 //! Handles CONNECT: authenticates the client, finds its session, and answers.
 
-use clock::Instant;
 use std::{fmt::Write, net::IpAddr, sync::Arc};
 
 use bytes::BytesMut;
+use clock::Instant;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::{

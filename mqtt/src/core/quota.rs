@@ -1,7 +1,8 @@
 //! Limits the number of sessions, and chooses which one ends for a new one.
 
-use clock::Instant;
 use std::{collections::HashMap, net::IpAddr};
+
+use clock::Instant;
 
 use super::{Core, session::Session};
 use crate::{

@@ -3,7 +3,6 @@
 mod connection;
 mod tls;
 
-use clock::Instant;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{
@@ -13,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use clock::Instant;
 use limits::{ConnectionLimiter, ConnectionLimits, ConnectionSlot, Repeated, set_keepalive};
 use parking_lot::Mutex;
 use tokio::{

@@ -1,13 +1,13 @@
 //! A file beside the database that holds some space of its disk. It is removed when the disk is full, so that objects can still be
 //! deleted and the database be opened, and written again once there is room. While it is missing, nothing may grow.
 
-use clock::Instant;
 use std::{
     io::ErrorKind,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use clock::Instant;
 use tokio::{fs, io::AsyncWriteExt};
 use tracing::{info, warn};
 

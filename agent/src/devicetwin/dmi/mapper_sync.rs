@@ -3,9 +3,9 @@
 //! Level-triggered: each round sends the difference between what the mapper was sent and what it should know. A call that fails
 //! is repeated, with growing waits while the mapper is away.
 
-use clock::Instant;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use clock::Instant;
 use componentbase::{Backoff, Heartbeat};
 use tokio::{task::JoinError, time::sleep};
 use tracing::{debug, info, warn};

@@ -2,7 +2,6 @@
 
 use std::{mem, sync::Arc};
 
-use componentbase::unix_millis;
 use objectstore::StoreError;
 use tokio::time::Instant;
 use tracing::{error, warn};
@@ -69,7 +68,7 @@ impl Worker<'_> {
 
     /// Applies work in memory; nothing is sent before it is on disk.
     pub(super) fn gather(&mut self, work: Work) {
-        let (core, now) = (&mut self.core, unix_millis());
+        let (core, now) = (&mut self.core, clock::unix_millis());
         let GatheredBatch {
             batch,
             retry,

@@ -6,7 +6,7 @@ mod batches;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use componentbase::{Heartbeat, Link, Part, PartError, unix_millis};
+use componentbase::{Heartbeat, Link, Part, PartError};
 use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::{
     sync::{mpsc, watch},
@@ -261,7 +261,7 @@ impl Worker<'_> {
         let unwritten: Vec<&Batch> = writing.into_iter().chain([&self.gathering.batch]).collect();
         loop {
             let id = self.core.next_due(busy)?;
-            if let Some(due) = self.core.due(&id, &unwritten, unix_millis()) {
+            if let Some(due) = self.core.due(&id, &unwritten, clock::unix_millis()) {
                 return Some((id, due));
             }
         }
@@ -293,7 +293,7 @@ impl Worker<'_> {
 
     /// Writes the history.
     async fn write_history(&mut self) {
-        while let Some((number, chunk, over)) = self.history.chunk(unix_millis()) {
+        while let Some((number, chunk, over)) = self.history.chunk(clock::unix_millis()) {
             if let Err(failure) = self.task.store.write_chunk(number, &chunk, &over).await {
                 warn!(
                     error = &failure as &dyn std::error::Error,

@@ -9,7 +9,6 @@ pub(super) mod quic;
 pub(super) mod tcp;
 pub(super) mod websocket;
 
-use clock::Instant;
 use std::{
     collections::VecDeque,
     io::ErrorKind,
@@ -20,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use componentbase::now;
+use clock::Instant;
 use futures::{
     FutureExt,
     future::{BoxFuture, select_all},
@@ -286,7 +285,7 @@ impl Dialler {
         };
         match (&config.in_process, config.transport) {
             (in_process, carrier) if in_process.is_some() || carrier == Carrier::WebSocket => {
-                let meter = Meter::new(self.traffic.clone(), now());
+                let meter = Meter::new(self.traffic.clone(), clock::Instant::now());
                 let stream: Box<dyn Stream> = match in_process {
                     Some(link) => {
                         let stream = websocket::connect_in_process(link, server).await?;
@@ -362,12 +361,12 @@ async fn dial_until_connected<'a>(
     let mut pending = VecDeque::new();
     let (mut asked, mut faults) = (0, Repeated::default());
     // the earliest time at which a hint of the network starts an attempt
-    let mut hinted = now();
+    let mut hinted = clock::Instant::now();
     loop {
         if pending.len() >= MAX_CONCURRENT_ATTEMPTS {
             pending.pop_front();
         }
-        let (begun, accepted) = (now(), Accepted::default());
+        let (begun, accepted) = (clock::Instant::now(), Accepted::default());
         pending.push_back(begin(number, accepted.clone()));
         (number, asked) = (number.wrapping_add(1), asked + 1);
         let mut until = begun + attempt_delay;
@@ -398,14 +397,15 @@ async fn dial_until_connected<'a>(
                     } else {
                         Cause::Network
                     });
-                    until = now() + redial.wait(clock::rng().random(), now());
+                    until = clock::Instant::now()
+                        + redial.wait(clock::rng().random(), clock::Instant::now());
                     continue;
                 }
                 DialEvent::Failed(_) | DialEvent::Timer => {}
                 DialEvent::NetworkChanged => {
                     redial.reset();
                     asked = 0;
-                    until = until.min(hinted.max(now()));
+                    until = until.min(hinted.max(clock::Instant::now()));
                     hinted = until + MIN_ATTEMPT_DELAY;
                     continue;
                 }
@@ -440,7 +440,7 @@ async fn next_event(
     match dialled {
         Ok(dialled) => DialEvent::Connected(number, begun, Box::new(dialled)),
         Err(error) => {
-            if let Some(times) = faults.count(&error.to_string(), now()) {
+            if let Some(times) = faults.count(&error.to_string(), clock::Instant::now()) {
                 warn!(
                     times,
                     error = &error as &dyn std::error::Error,

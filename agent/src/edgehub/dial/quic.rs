@@ -4,7 +4,6 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use componentbase::unix_millis;
 use quinn::{
     ClientConfig, Connection, Endpoint, IdleTimeout, RecvStream, SendStream, TransportConfig,
     VarInt, crypto::rustls::QuicClientConfig,
@@ -172,8 +171,12 @@ async fn send_hello(config: &Config, connection: &Connection) -> Result<Message,
         ..Route::default()
     };
     let who = json!({"Node_id": [config.node_name], "Project_id": [config.project_id]});
-    send.write_all(&frame::encode(&Message::new(route, who, unix_millis())))
-        .await?;
+    send.write_all(&frame::encode(&Message::new(
+        route,
+        who,
+        clock::unix_millis(),
+    )))
+    .await?;
     let mut decoder = Decoder::new(MAX_GREETING_BYTES);
     loop {
         if let Some((answer, _)) = decoder.take()? {

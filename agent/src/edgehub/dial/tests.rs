@@ -46,7 +46,7 @@ const SLOW: Duration = Duration::from_secs(3);
 
 /// Returns an established connection.
 async fn dial() -> CloudConnection {
-    let meter = Meter::new(Traffic::default(), now());
+    let meter = Meter::new(Traffic::default(), clock::Instant::now());
     let stream: Box<dyn Stream> = Box::new(tokio::io::duplex(1).0);
     let socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
     let server = Target {
@@ -61,7 +61,7 @@ async fn dial() -> CloudConnection {
 
 /// Returns an attempt that takes this long.
 fn slow<'a>(number: usize, time: Duration) -> Attempt<'a> {
-    let begun = now();
+    let begun = clock::Instant::now();
     let attempt = async move {
         sleep(time).await;
         (number, begun, Ok(dial().await))
@@ -78,7 +78,7 @@ async fn a_network_that_changes_all_the_time_does_not_keep_a_slow_link_from_conn
             watcher.hint();
         }
     });
-    let mut redial = Redial::new(now());
+    let mut redial = Redial::new(clock::Instant::now());
     let found = dial_until_connected(
         1,
         0,
@@ -96,7 +96,7 @@ async fn a_network_that_changes_all_the_time_does_not_keep_a_slow_link_from_conn
 #[tokio::test(start_paused = true)]
 async fn a_way_that_the_network_has_again_is_tried_at_once() {
     let (watcher, mut network) = Watcher::new();
-    let (begun, began) = (now(), Cell::new(0));
+    let (begun, began) = (clock::Instant::now(), Cell::new(0));
     let later = Duration::from_millis(10);
     // what was started before the network came is lost
     let begin = |number, _| {
@@ -119,9 +119,9 @@ async fn a_way_that_the_network_has_again_is_tried_at_once() {
     let ((number, ..), ()) = tokio::join!(found, hint);
     assert_eq!((number, began.get()), (1, 2));
     assert!(
-        now().duration_since(begun) < later * 2,
+        clock::Instant::now().duration_since(begun) < later * 2,
         "{:?}",
-        now().duration_since(begun)
+        clock::Instant::now().duration_since(begun)
     );
 }
 
@@ -137,9 +137,9 @@ async fn an_attempt_on_a_lost_route_releases_the_upgrade_lock() {
     let others = async {
         sleep(SLOW * 10).await;
         watcher.hint();
-        let begun = now();
+        let begun = clock::Instant::now();
         let done = with_upgrade_lock(&upgrade_lock, network.subscribe(), async { 1 }).await;
-        (done, now().duration_since(begun))
+        (done, clock::Instant::now().duration_since(begun))
     };
     let (held, (done, waited)) = tokio::join!(holds, others);
     assert_eq!((held, done), (None, Some(1)));

@@ -2,13 +2,13 @@
 //! Machines that the node reaches by its default route's interface are refused: Linux accepts packets for the server's address from every
 //! interface, and the server would be an open resolver for the node's network.
 
-use clock::Instant;
 use std::{
     collections::{BTreeSet, HashSet},
     net::IpAddr,
     time::Duration,
 };
 
+use clock::Instant;
 use nix::errno::Errno;
 use parking_lot::Mutex;
 use tracing::warn;

@@ -1,8 +1,8 @@
 //! What a listening socket shares with the connections that it has accepted.
 
-use clock::Instant;
 use std::{net::IpAddr, sync::Arc};
 
+use clock::Instant;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 

@@ -1,10 +1,9 @@
 //! TLS 1.3 between two nodes. Both show the certificates that the cloud has issued to them. Those are client certificates; so the
 //! server's is verified as a client's is, and for the node's name instead of a DNS name.
 
-use clock::Instant;
 use std::{sync::Arc, time::Duration};
 
-use componentbase::now;
+use clock::Instant;
 use rustls::{
     CertificateError as TlsCertificateError, ClientConfig, DigitallySignedStruct,
     DistinguishedName, Error, ServerConfig, SignatureScheme,
@@ -107,13 +106,13 @@ impl Certificates {
     async fn load(&self) -> Result<Arc<Loaded>, CertificateError> {
         let mut read = self.read.lock().await;
         if let Some((at, loaded)) = &*read
-            && now().saturating_duration_since(*at) < MAX_AGE
+            && clock::Instant::now().saturating_duration_since(*at) < MAX_AGE
         {
             return Ok(loaded.clone());
         }
         let files = self.files.clone();
         let loaded = Arc::new(componentbase::spawn_blocking(move || load(&files)).await??);
-        *read = Some((now(), loaded.clone()));
+        *read = Some((clock::Instant::now(), loaded.clone()));
         Ok(loaded)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use componentbase::{Heartbeat, Part, PartError, now};
+use componentbase::{Heartbeat, Part, PartError};
 use limits::Repeated;
 use quinn::{
     ClientConfig, Connection, ConnectionError, Endpoint, IdleTimeout, TransportConfig, VarInt,
@@ -142,11 +142,11 @@ impl Task {
     }
 
     pub(super) async fn run(&self, shutdown: &CancellationToken) {
-        let mut redial = Redial::new(now());
+        let mut redial = Redial::new(clock::Instant::now());
         // whether the end of the last connection was logged
         let (mut faults, mut is_ended) = (Repeated::default(), false);
         loop {
-            let started = now();
+            let started = clock::Instant::now();
             let dialled = clock::select! {
                 // cancel-safe: a dial that is given up is none
                 () = shutdown.cancelled() => return,
@@ -169,7 +169,7 @@ impl Task {
                     connection.close(CLOSED, b"ended");
                     endpoint.close(CLOSED, b"ended");
                     // a relay that accepts and closes at once is not there again: the waits grow
-                    redial.record_end(started, now(), false);
+                    redial.record_end(started, clock::Instant::now(), false);
                     redial.record_cause(Cause::Cloud);
                     if shutdown.is_cancelled() {
                         // let the close frame go out
@@ -186,7 +186,8 @@ impl Task {
                             error = &error as &dyn std::error::Error,
                             "relay not used before the node has joined"
                         );
-                    } else if let Some(times) = faults.count(&error.fault(), now()) {
+                    } else if let Some(times) = faults.count(&error.fault(), clock::Instant::now())
+                    {
                         warn!(
                             times,
                             error = &error as &dyn std::error::Error,
@@ -199,7 +200,7 @@ impl Task {
             clock::select! {
                 // cancel-safe: neither holds data
                 () = shutdown.cancelled() => return,
-                () = sleep(redial.wait(clock::rng().random(), now())) => {}
+                () = sleep(redial.wait(clock::rng().random(), clock::Instant::now())) => {}
             }
         }
     }
@@ -367,7 +368,9 @@ mod tests {
         let mut faults = Repeated::default();
         assert_eq!(
             (0..100)
-                .filter(|number| faults.count(&error(*number).fault(), now()).is_some())
+                .filter(|number| faults
+                    .count(&error(*number).fault(), clock::Instant::now())
+                    .is_some())
                 .count(),
             1
         );

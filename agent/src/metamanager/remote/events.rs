@@ -1,6 +1,5 @@
 //! Events: sent to the cloud, which never confirms one. While it is not connected they wait on disk, see [`crate::outbox`].
 
-use componentbase::unix_millis;
 use http::{Method, Response};
 use kubeapi::Body;
 use serde_json::{Value, json};
@@ -68,7 +67,7 @@ impl Remote {
     /// Queues a message for the outbox, and waits for space. A newer message of the same key replaces an older one.
     async fn queue_event(&self, event: Upstream, key: Option<String>) -> Result<(), ApiError> {
         let item = Item {
-            message: event.into_message(unix_millis()),
+            message: event.into_message(clock::unix_millis()),
             key,
             on_stored: None,
             is_awaited: false,

@@ -84,7 +84,6 @@ impl Remote {
 mod tests {
     use std::time::Duration;
 
-    use componentbase::unix_millis;
     use futures::FutureExt;
     use http_body_util::BodyExt;
     use kubeapi::Api;
@@ -150,7 +149,8 @@ mod tests {
                     let lease = message.content_json().unwrap();
                     let path = message.route.resource.clone();
                     let answer = Answer::Response(ObjectResp::ok(lease));
-                    let answer = Downstream::Answer { path, answer }.into_message(unix_millis());
+                    let answer =
+                        Downstream::Answer { path, answer }.into_message(clock::unix_millis());
                     line.say(answer.answering(&message.header.msg_id)).await;
                 };
                 let (answer, ()) = tokio::join!(asked, answered);

@@ -2,7 +2,6 @@
 //! changes the cloud sends from then on, are served from the store first. Persistent volumes and claims, whose changes it does
 //! not send, are served from the store only while the cloud cannot be reached.
 
-use componentbase::unix_millis;
 use http::{Method, Response, StatusCode};
 use kubeapi::Body;
 use objectstore::Key;
@@ -100,7 +99,10 @@ impl Remote {
             .map_err(|error| ApiError::bad_gateway(&error.to_string()))?;
         match self.desired.apply(put).await {
             Ok(()) if needs_ack(message) => {
-                let _ = self.hub.send(message.acknowledgement(unix_millis())).await;
+                let _ = self
+                    .hub
+                    .send(message.acknowledgement(clock::unix_millis()))
+                    .await;
             }
             Ok(()) => {}
             Err(error) => {

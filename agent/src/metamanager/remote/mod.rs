@@ -22,7 +22,6 @@ use std::{
 
 use bytes::Bytes;
 use componentbase::PodsComplete;
-use componentbase::unix_millis;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body as ClientBody;
@@ -94,7 +93,7 @@ impl Remote {
             match self
                 .hub
                 .request(
-                    request.clone().into_message(unix_millis()),
+                    request.clone().into_message(clock::unix_millis()),
                     RETRY_INTERVAL.min(left),
                 )
                 .await
@@ -113,7 +112,7 @@ impl Remote {
         parse_answer(
             self.hub
                 .request(
-                    request.into_message(unix_millis()),
+                    request.into_message(clock::unix_millis()),
                     RETRY_INTERVAL.min(self.config.timeout),
                 )
                 .await,

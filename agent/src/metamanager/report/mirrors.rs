@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use componentbase::unix_millis;
 use objectstore::Key;
 use serde_json::Value;
 use tracing::{info, warn};
@@ -49,7 +48,10 @@ impl Reporter {
         let (answer, message) = self.request(insert).await?;
         if needs_ack(&message) {
             // disconnected by now: the cloud does not wait for the acknowledgement
-            let _ = self.hub.send(message.acknowledgement(unix_millis())).await;
+            let _ = self
+                .hub
+                .send(message.acknowledgement(clock::unix_millis()))
+                .await;
         }
         let made = match answer {
             Answer::Response(response) => response.into_result(),

@@ -13,7 +13,6 @@ use std::{
 };
 
 use componentbase::Link;
-use componentbase::unix_millis;
 use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use objectstore::{Key, Resource, StoreError, Watch};
 use parking_lot::Mutex;
@@ -242,7 +241,7 @@ impl Reporter {
     async fn request(&self, report: Upstream) -> Result<(Answer, Message), ReportError> {
         let message = self
             .hub
-            .request(report.into_message(unix_millis()), CONFIRM_TIMEOUT)
+            .request(report.into_message(clock::unix_millis()), CONFIRM_TIMEOUT)
             .await?;
         match Down::from(message.clone()).body {
             Downstream::Answer { answer, .. } => Ok((answer, message)),

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use componentbase::unix_millis;
 use objectstore::Key;
 use serde_json::{Value, json};
 use tracing::info;
@@ -147,7 +146,10 @@ impl Reporter {
         }
         let (answer, message) = self.insert_node(key, node).await?;
         if needs_ack(&message) {
-            let _ = self.hub.send(message.acknowledgement(unix_millis())).await;
+            let _ = self
+                .hub
+                .send(message.acknowledgement(clock::unix_millis()))
+                .await;
         }
         match outcome(answer) {
             Ok(_) => info!(node = %key.name, "registered with the cloud"),

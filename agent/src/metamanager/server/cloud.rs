@@ -1,10 +1,9 @@
 //! Calls that the cloud carries out.
 
-use clock::Instant;
 use std::{fmt, sync::Arc, time::Duration};
 
+use clock::Instant;
 use componentbase::Link;
-use componentbase::unix_millis;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tracing::debug;
@@ -189,7 +188,7 @@ impl Cloud {
         }
         match self
             .hub
-            .request(request.into_message(unix_millis()), CLOUD_TIMEOUT)
+            .request(request.into_message(clock::unix_millis()), CLOUD_TIMEOUT)
             .await
         {
             Ok(answer) => Ok(Down::from(answer)),

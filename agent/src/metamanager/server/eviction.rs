@@ -1,8 +1,8 @@
 //! Limits the disk space of the copies: beyond the limit, the least recently used collections are removed.
 
-use clock::Instant;
 use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 
+use clock::Instant;
 use objectstore::{Resource, StoreError};
 use parking_lot::Mutex;
 use tokio::time::{MissedTickBehavior, interval_at};

@@ -1,8 +1,8 @@
 //! The kinds that the API serves: Kubernetes' own, and those of the cloud's CustomResourceDefinitions as of the last request.
 
-use clock::Instant;
 use std::{sync::Arc, time::Duration};
 
+use clock::Instant;
 use componentbase::Link;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kubeapi::Api;

@@ -1,6 +1,5 @@
 //! The HTTP service: dispatches requests to discovery, reads and writes.
 
-use clock::Instant;
 use std::{
     convert::Infallible,
     future::Future,
@@ -9,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use clock::Instant;
 use http::{Request, Response, StatusCode, request::Parts};
 use kubeapi::{Body, BoxError, ReadBodyError, gather};
 use tower::Service;

@@ -1,8 +1,8 @@
 //! The watches of this server's clients, and whether the cloud sends the changes that they cover. No IO, no clock.
 
-use clock::Instant;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use clock::Instant;
 use componentbase::Link;
 use parking_lot::Mutex;
 use wire::application::Target;

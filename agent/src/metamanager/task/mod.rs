@@ -1,6 +1,6 @@
 //! The one reader of the cloud's messages: stores each, then acknowledges it.
 
-use componentbase::{Heartbeat, Part, PartError, unix_millis};
+use componentbase::{Heartbeat, Part, PartError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
@@ -149,7 +149,8 @@ async fn receive(
     heartbeat: &Heartbeat,
     message: Message,
 ) {
-    let acknowledgement = needs_ack(&message).then(|| message.acknowledgement(unix_millis()));
+    let acknowledgement =
+        needs_ack(&message).then(|| message.acknowledgement(clock::unix_millis()));
     let Handled {
         may_acknowledge,
         answer,

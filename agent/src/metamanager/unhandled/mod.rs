@@ -1,7 +1,6 @@
 //! Messages of the cloud that no module of this agent handles: each is answered with an error in the form that the protocol has
 //! for it. Where there is no such form, or no sender waits, the message is logged, repeated ones ever more rarely.
 
-use componentbase::{now, unix_millis};
 use limits::Repeated;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -47,7 +46,7 @@ impl Unhandled {
     }
 
     fn warn(&self, key: &str, name: &str, is_answered: bool) {
-        if let Some(times) = self.0.lock().count(key, now()) {
+        if let Some(times) = self.0.lock().count(key, clock::Instant::now()) {
             warn!(
                 what = name,
                 times,
@@ -135,7 +134,7 @@ fn name(body: &Downstream) -> String {
 /// Returns the error in the form of the message's own answer.
 fn answer(node: &str, name: &str, body: Downstream) -> Option<Message> {
     let why = format!("this agent does not handle {name}");
-    let answer_with = |body: Upstream| Some(body.into_message(unix_millis()));
+    let answer_with = |body: Upstream| Some(body.into_message(clock::unix_millis()));
     match body {
         // an answer to an answer would start an endless exchange
         Downstream::Unknown { route, .. }
@@ -196,7 +195,7 @@ fn error(group: Group, resource: ResourcePath, why: String) -> Message {
         resource,
         destination: String::new(),
     };
-    Message::new(route, Value::from(why), unix_millis())
+    Message::new(route, Value::from(why), clock::unix_millis())
 }
 
 /// Builds the status of a node's part of a job as failed. The older tasks and those of `operations.kubeedge.io` have forms of

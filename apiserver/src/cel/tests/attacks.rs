@@ -1,7 +1,8 @@
 //! Values, types and chains of variables that are written so that nobody comes to their end: each is refused, and soon.
 
-use clock::Instant;
 use std::{sync::Arc, thread, time::Duration};
+
+use clock::Instant;
 
 use super::*;
 

@@ -3,9 +3,9 @@
 //! Source: client-go's leader election. A holder counts as gone when its Lease has not changed for the Lease's duration, by the
 //! observer's clock, so clocks need not agree.
 
-use clock::Instant;
 use std::{pin::pin, time::Duration};
 
+use clock::Instant;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,

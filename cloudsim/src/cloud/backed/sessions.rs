@@ -1,10 +1,9 @@
 //! The sessions of nodes at all replicas: each replica records its own when they change and every few seconds, for `cloudsim nodes` and for
 //! the other replicas, so that a node has one session among all of them.
 
-use clock::HashMap;
-use clock::Instant;
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
+use clock::{HashMap, Instant};
 use jiff::Timestamp;
 use kube::Client;
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,6 @@ use wire::{Change, Downstream, ResourcePath, ResourceType, Source};
 
 use super::sync::Synced;
 use crate::{
-    clock::now_ms,
     delivery::{Delivery, DeliveryKey, ObjectRef},
     mailbox::{ObjectKind, ObjectPath},
 };
@@ -49,7 +48,7 @@ pub(super) fn delete(path: &ObjectPath, uid: &str, object: Value) -> Delivery {
             uid: uid.to_owned(),
         }),
         revision: None,
-        message: body.into_message(now_ms()),
+        message: body.into_message(clock::unix_millis()),
     }
 }
 
@@ -83,7 +82,7 @@ pub(super) fn put(
             uid,
         }),
         revision: Some(revision),
-        message: body.into_message(now_ms()).at_revision(&text),
+        message: body.into_message(clock::unix_millis()).at_revision(&text),
     })
 }
 

@@ -32,7 +32,6 @@ use self::{
     update::{LiveDevice, UpdatePlanner},
 };
 use crate::{
-    clock::now_ms,
     controllers::{
         edge::objects,
         events::{Component, NewEvent, Recorder},
@@ -96,7 +95,7 @@ impl Devices {
         synced: &Synced,
     ) -> Result<DeviceUpdate, kube::Error> {
         let object = objects::get(&self.client, path).await?;
-        let now = now_ms();
+        let now = clock::unix_millis();
         if path.kind == ObjectKind::DeviceModel {
             let index = self.index.read();
             return Ok(UpdatePlanner {
@@ -171,7 +170,7 @@ impl Devices {
 
     /// Answers a node's request for all of its devices.
     pub fn members(&self, node: &str, asked: &Header) -> Vec<Reply> {
-        let now = now_ms();
+        let now = clock::unix_millis();
         let devices = self.index.read().members(node);
         let content =
             json!({"event_id": clock::uuid().to_string(), "timestamp": now, "devices": devices});

@@ -18,7 +18,6 @@ use super::{
     status::{self, Report},
 };
 use crate::{
-    clock::now_ms,
     controllers::{api_status, deadline::within},
     delivery::Reply,
 };
@@ -51,7 +50,7 @@ impl Devices {
                 json!({"ErrStatus": status})
             }
         };
-        let confirmation = Downstream::TwinConfirmed(answer).into_message(now_ms());
+        let confirmation = Downstream::TwinConfirmed(answer).into_message(clock::unix_millis());
         Reply::Direct(confirmation.answering(&header.msg_id))
     }
 

@@ -1,8 +1,8 @@
 //! One watch of a node: a message for each change, beginning with all existing objects.
 
-use clock::HashMap;
 use std::{pin::pin, time::Duration};
 
+use clock::HashMap;
 use futures::StreamExt;
 use kube::{
     Api, Client, ResourceExt,
@@ -22,7 +22,6 @@ use wire::{Change, Downstream, ResourcePath, Source, application::Target};
 
 use super::request::Call;
 use crate::{
-    clock::now_ms,
     controllers::edge::topology::{Filtered, Topology},
     delivery::{Delivery, DeliveryKey, Reply},
 };
@@ -309,5 +308,5 @@ fn message(
         path,
         object,
     };
-    body.into_message(now_ms())
+    body.into_message(clock::unix_millis())
 }

@@ -12,9 +12,9 @@ mod permission;
 mod request;
 mod reviews;
 
-use clock::HashMap;
 use std::{collections::BTreeMap, future::pending, sync::Arc};
 
+use clock::HashMap;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::Client;
 use parking_lot::Mutex;
@@ -39,7 +39,7 @@ use super::{
     edge::{Edge, topology::Filtered},
     refusal_log::log_refused,
 };
-use crate::{clock::now_ms, delivery::Reply, mailbox::ObjectPath};
+use crate::{delivery::Reply, mailbox::ObjectPath};
 
 /// The largest outcome of a call, bytes; in base64 it fits into one message.
 const MAX_OUTCOME_BYTES: usize = wire::json::DEFAULT_LIMIT / 4 * 3 - 64 * 1024;
@@ -473,7 +473,7 @@ fn is_about_the_api(path: &str) -> bool {
 }
 
 fn direct(answer: Downstream, header: &Header) -> Reply {
-    let now = now_ms();
+    let now = clock::unix_millis();
     Reply::Direct(answer.into_message(now).answering(&header.msg_id))
 }
 

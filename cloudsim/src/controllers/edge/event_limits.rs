@@ -3,13 +3,12 @@
 //! Source: `EventSourceObjectSpamFilter` of client-go (a burst of 25 for each object, then one in five minutes); the limits of
 //! `ValidateEventCreate` of Kubernetes.
 
-use clock::HashMap;
-use clock::Instant;
 use std::{
     hash::{BuildHasher, Hash, RandomState},
     time::Duration,
 };
 
+use clock::{HashMap, Instant};
 use limits::{Rate, object_event_rate};
 use serde_json::Value;
 

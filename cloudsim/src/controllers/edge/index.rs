@@ -1,11 +1,11 @@
 //! The pods of each node and what they reference: determines which nodes get an object and which may ask for it. Pure.
 
-use clock::HashMap;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
+use clock::HashMap;
 use crds::policy::ServiceAccountAccessSpec;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;

@@ -5,7 +5,6 @@ use wire::{Answer, Downstream, ObjectResp, ResourcePath, ResourceType};
 
 use super::request::{Request, Verb};
 use crate::{
-    clock::now_ms,
     delivery::{Delivery, DeliveryKey, ObjectRef, Reply},
     mailbox::ObjectPath,
 };
@@ -35,7 +34,7 @@ pub(super) fn reply(outcome: Outcome, path: ResourcePath, parent: &str) -> Optio
         Outcome::Nothing => None,
         Outcome::Answer(answer, revision) => {
             let message = Downstream::Answer { path, answer }
-                .into_message(now_ms())
+                .into_message(clock::unix_millis())
                 .answering(parent);
             Some(Reply::Direct(match revision {
                 Some(revision) => message.at_revision(&revision),
@@ -60,7 +59,7 @@ pub(super) fn reply(outcome: Outcome, path: ResourcePath, parent: &str) -> Optio
                 object: Some(ObjectRef { path: place, uid }),
                 revision: text.parse().ok(),
                 message: answer
-                    .into_message(now_ms())
+                    .into_message(clock::unix_millis())
                     .answering(parent)
                     .at_revision(&text),
             }))

@@ -21,7 +21,6 @@ use super::{
     restriction,
 };
 use crate::{
-    clock::now_ms,
     controllers::{api_status, deadline::within, refusal_log::log_refused},
     delivery::Reply,
     mailbox::{ObjectKind, ObjectPath},
@@ -44,7 +43,11 @@ impl Edge {
     /// Answers a node's query for the cluster's CA.
     pub fn root_ca(&self, header: &Header) -> Reply {
         let answer = Downstream::RootCa(Value::from(&*self.root_ca));
-        Reply::Direct(answer.into_message(now_ms()).answering(&header.msg_id))
+        Reply::Direct(
+            answer
+                .into_message(clock::unix_millis())
+                .answering(&header.msg_id),
+        )
     }
 
     /// Handles a request of `node` about the object at `path`; returns the answer, if there is one.

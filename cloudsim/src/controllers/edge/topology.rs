@@ -8,12 +8,12 @@
 //! Source: KubeEdge's `endpointslice` and `endpoints` filters of CloudCore. Differences: EndpointSlices are filtered, endpoints without a
 //! node stay, and a change of a group is sent.
 
-use clock::HashMap;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
+use clock::HashMap;
 use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::watch;

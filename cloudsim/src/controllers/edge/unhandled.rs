@@ -1,9 +1,9 @@
 //! Messages of nodes that no controller handles: the sender gets the protocol's failure message. If there is none, or nobody waits, the
 //! message is logged, at growing intervals.
 
-use clock::Instant;
 use std::sync::Arc;
 
+use clock::Instant;
 use limits::Repeated;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use wire::{
 };
 
 use super::request::Verb;
-use crate::{clock::now_ms, controllers::api_status, delivery::Reply};
+use crate::{controllers::api_status, delivery::Reply};
 
 /// The messages that were logged; cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ impl Unhandled {
         );
         self.report(node, header, "objects", &name, |why| {
             let answer = Answer::Failed(api_status::failure(405, "MethodNotAllowed", &why));
-            Some(Downstream::Answer { path, answer }.into_message(now_ms()))
+            Some(Downstream::Answer { path, answer }.into_message(clock::unix_millis()))
         })
     }
 
@@ -135,5 +135,5 @@ fn error(source: Source, group: Group, resource: ResourcePath, why: String) -> M
         resource,
         destination: String::new(),
     };
-    Message::new(route, Value::from(why), now_ms())
+    Message::new(route, Value::from(why), clock::unix_millis())
 }

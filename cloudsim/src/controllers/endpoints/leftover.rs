@@ -3,8 +3,9 @@
 //! Source: Kubernetes' endpoints controller. Endpoints of a name without a service are kept if no service ever had the name; at the
 //! start, ones managed by the controller are left over from a service that was deleted meanwhile.
 
-use clock::HashSet;
 use std::sync::Arc;
+
+use clock::HashSet;
 
 use crate::controllers::reconciler::Action;
 use k8s_openapi::api::core::v1::{Endpoints, Service};

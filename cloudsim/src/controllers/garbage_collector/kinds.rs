@@ -1,8 +1,8 @@
 //! The served kinds whose objects can be deleted, and their APIs.
 
-use clock::HashMap;
 use std::sync::Arc;
 
+use clock::HashMap;
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject},

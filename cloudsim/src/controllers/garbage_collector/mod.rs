@@ -3,9 +3,9 @@
 //!
 //! One watch of each kind's metadata updates one graph, which one task owns; up to [`CONCURRENT_DELETES`] tasks carry out its decisions.
 
-use clock::{HashMap, HashSet};
 use std::{collections::VecDeque, time::Duration};
 
+use clock::{HashMap, HashSet};
 use futures::{Stream, StreamExt};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{

@@ -1,9 +1,8 @@
 //! Metrics of controllers' queues, with client-go's names.
 
-use clock::HashMap;
-use clock::Instant;
 use std::{collections::BTreeMap, hash::Hash, sync::Arc, time::Duration};
 
+use clock::{HashMap, Instant};
 use kubeapi::describe::exposition::{Histogram, Text, number};
 use parking_lot::Mutex;
 

@@ -5,9 +5,9 @@
 //! In: watch events, and the controllers' own writes. Out: objects by name, owner and namespace, and changes for listeners. Every
 //! listener's channel is bounded; a full one delays the watch, a closed one is dropped.
 
-use clock::Instant;
 use std::{fmt, fmt::Debug, future::Future, pin::pin, sync::Arc};
 
+use clock::Instant;
 use futures::StreamExt;
 use kube::{Client, Resource, runtime::watcher};
 use limits::Repeated;

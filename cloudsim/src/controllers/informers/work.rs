@@ -1,7 +1,8 @@
 //! The control loop: a work queue of objects, and a reconciliation for each.
 
-use clock::Instant;
 use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use clock::Instant;
 
 use crate::controllers::reconciler::{Action, reconcile_all};
 use futures::{Stream, StreamExt, stream};

@@ -6,9 +6,9 @@
 
 mod rows;
 
-use clock::HashMap;
 use std::{sync::Arc, time::Duration};
 
+use clock::HashMap;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::core::v1::Node;

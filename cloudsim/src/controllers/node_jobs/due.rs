@@ -1,8 +1,8 @@
 //! Which nodes are at work for which jobs, and to which of them the first action was sent in their session. Pure.
 
-use clock::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
+use clock::HashMap;
 use serde_json::Value;
 use wire::node_job::JobKind;
 

@@ -15,8 +15,9 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use clock::HashMap;
 use std::sync::Arc;
+
+use clock::HashMap;
 
 use crate::controllers::reconciler::Action;
 use crds::operations::{ConfigUpdateJob, ImagePrePullJob, JobStatus, NodeJob, NodeUpgradeJob};

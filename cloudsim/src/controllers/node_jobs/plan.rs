@@ -1,9 +1,9 @@
 //! Decides what a job's status becomes next: which nodes take part, which are next, which are too late, and whether the job has ended.
 //! Pure.
 
-use clock::HashMap;
 use std::{collections::BTreeSet, time::Duration};
 
+use clock::HashMap;
 use crds::operations::{JobStatus, NodeJob, NodeStatus, Terms};
 use k8s_openapi::{
     api::core::v1::Node,

@@ -1,8 +1,8 @@
 //! The sessions' part of the task manager: sends nodes the first action of their jobs, and writes what they report.
 
-use clock::HashMap;
 use std::{sync::Arc, time::Duration};
 
+use clock::HashMap;
 use crds::operations::{ConfigUpdateJob, ImagePrePullJob, NodeJob, NodeUpgradeJob};
 use kube::{Api, Client, ResourceExt};
 use limits::Repeated;
@@ -26,7 +26,6 @@ use super::{
     report,
 };
 use crate::{
-    clock::now_ms,
     controllers::{
         events::Recorder,
         informers::{Change, Reflector},
@@ -402,7 +401,7 @@ fn message(task: &Task, action: &str, node: &str) -> Message {
         path: path.to_string().into(),
         spec: task.spec.clone(),
     };
-    let mut message = body.into_message(now_ms());
+    let mut message = body.into_message(clock::unix_millis());
     message.header.msg_id.clone_from(&task.uid);
     message
 }

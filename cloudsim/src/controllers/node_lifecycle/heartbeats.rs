@@ -1,10 +1,9 @@
 //! The time of each node's last heartbeat by this process's clock: timestamps of a node's lease are only compared with its earlier ones,
 //! so its clock may be wrong. Pure.
 
-use clock::HashMap;
-use clock::Instant;
 use std::time::Duration;
 
+use clock::{HashMap, Instant};
 use jiff::Timestamp;
 use limits::is_stalled;
 

@@ -3,9 +3,9 @@
 //!
 //! Source: Kubernetes' node lifecycle controller (node monitor grace period 40 s).
 
-use clock::HashSet;
-use clock::Instant;
 use std::{sync::Arc, time::Duration};
+
+use clock::{HashSet, Instant};
 
 use crate::controllers::reconciler::{Action, Controller};
 use k8s_openapi::api::{

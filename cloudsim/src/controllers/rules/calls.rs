@@ -14,7 +14,6 @@ use wire::{
 };
 
 use super::{Rules, check::Target, nodes::SendError, pending::NodeAnswer, table::ActiveRule};
-use crate::clock::now_ms;
 
 /// How long a disconnected node may take to reconnect with an answer.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -180,7 +179,10 @@ impl Rules {
     }
 
     async fn send_unanswered(&self, node: &str, body: Downstream) -> Result<NodeAnswer, CallError> {
-        let sent = self.nodes().send(node, body.into_message(now_ms())).await;
+        let sent = self
+            .nodes()
+            .send(node, body.into_message(clock::unix_millis()))
+            .await;
         sent.map_err(|error| not_sent(node, error))
             .map(|_| NodeAnswer::Published)
     }
@@ -242,7 +244,7 @@ impl Rules {
         if !self.nodes().has(node) {
             return Err(not_sent(node, SendError::NoSession));
         }
-        let message = body.into_message(now_ms());
+        let message = body.into_message(clock::unix_millis());
         let mut pending = self
             .pending()
             .begin(node, &message.header.msg_id)

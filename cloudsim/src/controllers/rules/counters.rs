@@ -1,9 +1,9 @@
 //! Counts the messages of each rule between two writes of its status. Totals are only in the statuses, since several clouds may count. No
 //! I/O.
 
-use clock::HashMap;
 use std::collections::VecDeque;
 
+use clock::HashMap;
 use crds::rules::RuleStatus;
 use parking_lot::Mutex;
 use wire::text::printable_lines;

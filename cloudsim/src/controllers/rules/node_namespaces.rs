@@ -1,8 +1,8 @@
 //! Which namespaces' rules may use a node: an administrator names them in an annotation of the Node. Pure.
 
-use clock::HashMap;
 use std::{collections::BTreeSet, sync::Arc};
 
+use clock::HashMap;
 use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, core::PartialObjectMeta};
 

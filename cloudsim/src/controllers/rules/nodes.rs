@@ -1,8 +1,8 @@
 //! The connected nodes for rules: the channel to each, and the subscriptions that each was sent.
 
-use clock::HashMap;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use clock::HashMap;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
@@ -187,7 +187,7 @@ pub(super) fn announcement(on: bool, one: &Subscription) -> Message {
             content: Value::Null,
         },
     };
-    body.into_message(crate::clock::now_ms())
+    body.into_message(clock::unix_millis())
 }
 
 impl Drop for OpenNode {

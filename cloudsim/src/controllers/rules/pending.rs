@@ -1,8 +1,8 @@
 //! Calls of nodes that wait for an answer, by the message's id. Only the called node can answer.
 
-use clock::HashMap;
 use std::sync::Arc;
 
+use clock::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use wire::{Header, Message, Up, Upstream, bus::ServiceResponse};

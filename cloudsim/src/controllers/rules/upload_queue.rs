@@ -1,9 +1,9 @@
 //! Queues nodes' messages for the targets of rules: each message is delivered once, even if it is sent repeatedly; those of one topic in
 //! order; and each rule has a limited share, so that a slow target delays only its own. No I/O.
 
-use clock::HashMap;
 use std::{borrow::Cow, collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
 
+use clock::HashMap;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use serde_json::Value;

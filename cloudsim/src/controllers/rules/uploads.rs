@@ -4,11 +4,11 @@
 //! order ([`upload_queue`](super::upload_queue)). If too many messages of a node wait, a further one is not answered, and `edge-agent`
 //! sends it again.
 
-use clock::Instant;
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
+use clock::Instant;
 use futures::future::join_all;
 use http::{Method, StatusCode};
 use serde_json::Value;
@@ -28,7 +28,6 @@ use super::{
     targets::{TargetAnswer, TargetCall},
     upload_queue::{Admitted, Outcome, QueuedUpload, UploadInfo},
 };
-use crate::clock::now_ms;
 
 const JSON: &str = "application/json";
 const BYTES: &str = "application/octet-stream";
@@ -374,7 +373,7 @@ impl Rules {
         // a disconnected node asks again
         let _ = self
             .nodes()
-            .send(node, body.into_message(now_ms()).answering(id))
+            .send(node, body.into_message(clock::unix_millis()).answering(id))
             .await;
     }
 

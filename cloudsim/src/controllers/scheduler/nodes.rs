@@ -1,8 +1,8 @@
 //! The nodes with their pods, updated by the watches and by the scheduler's own decisions. Pure.
 
-use clock::HashMap;
 use std::{collections::BTreeMap, sync::Arc};
 
+use clock::HashMap;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kubeapi::object::resources::{Amounts, amounts, requests_of};

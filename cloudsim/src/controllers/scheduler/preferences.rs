@@ -2,9 +2,9 @@
 //!
 //! Source: kube-scheduler's plugins of these names.
 
-use clock::HashMap;
 use std::collections::BTreeMap;
 
+use clock::HashMap;
 use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
 use kube::ResourceExt;
 

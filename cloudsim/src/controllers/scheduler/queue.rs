@@ -1,8 +1,8 @@
 //! The queue of pods that wait for a node, with back-off and unschedulable pods. Pure.
 
-use clock::HashMap;
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
+use clock::HashMap;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::time::Instant;
 

@@ -1,8 +1,8 @@
 //! The state of the scheduler, and which pods are queued again when it changes. Pure.
 
-use clock::HashSet;
 use std::sync::Arc;
 
+use clock::HashSet;
 use k8s_openapi::api::{
     core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod},
     storage::v1::StorageClass,

@@ -1,8 +1,8 @@
 //! Node constraints of a pod's volumes: the filters `VolumeRestrictions`, `VolumeBinding` and `VolumeZone`. Pure.
 
-use clock::HashMap;
 use std::sync::Arc;
 
+use clock::HashMap;
 use k8s_openapi::api::{
     core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, TopologySelectorTerm},
     storage::v1::StorageClass,

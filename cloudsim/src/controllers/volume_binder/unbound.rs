@@ -2,12 +2,12 @@
 //!
 //! Source: Kubernetes, `pkg/controller/volume/persistentvolume`, `syncUnboundClaim` and `provisionClaim`.
 
-use clock::Instant;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
+use clock::Instant;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::ResourceExt;

@@ -1,8 +1,8 @@
 //! Back-off before failed pods are replaced: a node that refuses a pod refuses the next one too.
 
-use clock::HashMap;
 use std::time::Duration;
 
+use clock::HashMap;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;

@@ -128,8 +128,5 @@ pub(super) fn unused_certificate(certificate: &[u8], authority: &[u8]) -> Issued
 
 /// Returns the seconds since 1970.
 pub(super) fn now() -> u64 {
-    clock::system_now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs()
+    clock::since_unix_epoch().as_secs()
 }

@@ -1,10 +1,10 @@
 //! An API with fake nodes, whose answers the test determines.
 
-use clock::HashMap;
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use clock::HashMap;
 use futures::stream;
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};

@@ -3,10 +3,10 @@
 mod cleanup;
 mod manifests;
 
-use clock::Instant;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clock::Instant;
 use componentbase::Link;
 use kube::{Client, Config};
 use wire::text::with_causes;

@@ -1,8 +1,8 @@
 //! The address of a runtime's streaming server, and the requests for which URLs were given out.
 
-use clock::Instant;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use clock::Instant;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};

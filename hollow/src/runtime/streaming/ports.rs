@@ -1,9 +1,9 @@
 //! Forwards ports of a pod over SPDY (each connection has two streams) and over WebSocket (each port has one connection and two channels).
 
-use clock::Instant;
 use std::{collections::HashMap, io, sync::Weak, time::Duration};
 
 use bytes::{Buf, Bytes};
+use clock::Instant;
 use futures::{StreamExt, stream::FuturesUnordered};
 use spdy::{
     Role, Status,

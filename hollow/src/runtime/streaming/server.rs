@@ -1,12 +1,12 @@
 //! Accepts connections and upgrades each to what its URL was given out for.
 
-use clock::Instant;
 use std::{
     sync::{Arc, Weak},
     time::Duration,
 };
 
 use bytes::Bytes;
+use clock::Instant;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, service::service_fn, upgrade::Upgraded};

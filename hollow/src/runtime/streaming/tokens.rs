@@ -1,9 +1,9 @@
 //! The tokens in URLs and their requests: each token is valid for one request and for a minute.
 
-use clock::Instant;
 use std::{collections::HashMap, time::Duration};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use clock::Instant;
 use parking_lot::Mutex;
 
 use super::request::StreamRequest;

@@ -1,12 +1,13 @@
 //! Which endpoint a new connection goes to, and which ones are tried after it. Pure: the random number and the time are parameters.
 
-use clock::Instant;
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
     net::IpAddr,
     time::Duration,
 };
+
+use clock::Instant;
 
 use super::endpoint_address::EndpointAddress;
 use crate::config::Strategy;

@@ -3,7 +3,6 @@
 use std::{path::Path, sync::Arc};
 
 use componentbase::PodsComplete;
-use componentbase::unix_millis;
 use futures::FutureExt;
 use kubeapi::Api;
 use objectstore::{Resource, SqliteOptions, SqliteStore, Store};
@@ -152,7 +151,7 @@ fn answer(message: &Message, without: &str) -> Option<Message> {
     };
     Some(
         Downstream::Answer { path, answer }
-            .into_message(unix_millis())
+            .into_message(clock::unix_millis())
             .answering(&message.header.msg_id),
     )
 }

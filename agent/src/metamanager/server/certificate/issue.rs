@@ -3,7 +3,6 @@
 use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use componentbase::unix_millis;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use wire::{
@@ -143,10 +142,11 @@ fn csr_state(request: &Value) -> Result<CsrState, IssueError> {
 /// Returns the object that the cloud answers with.
 async fn request_object(hub: &EdgeHub, question: Upstream) -> Result<Value, IssueError> {
     let message = hub
-        .request(question.into_message(unix_millis()), CLOUD_TIMEOUT)
+        .request(question.into_message(clock::unix_millis()), CLOUD_TIMEOUT)
         .await?;
     if needs_ack(&message) {
-        hub.send(message.acknowledgement(unix_millis())).await?;
+        hub.send(message.acknowledgement(clock::unix_millis()))
+            .await?;
     }
     let refused = |status: Value| {
         IssueError::Refused(status["message"].as_str().unwrap_or_default().to_owned())

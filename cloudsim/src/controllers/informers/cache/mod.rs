@@ -1,9 +1,9 @@
 //! The objects of one kind as last reported by the API, with this process's own writes at once: a reconciliation that has just created
 //! pods finds them here before the watch reports them, so it does not create them again. Pure.
 
-use clock::{HashMap, HashSet};
 use std::{collections::VecDeque, sync::Arc};
 
+use clock::{HashMap, HashSet};
 use kube::{Resource, ResourceExt, runtime::watcher::Event};
 
 /// Namespace and name.

@@ -1,8 +1,8 @@
 //! The rules in force, indexed by what identifies their messages, and why other rules are not in force. Pure.
 
-use clock::{HashMap, HashSet};
 use std::{collections::BTreeSet, sync::Arc};
 
+use clock::{HashMap, HashSet};
 use crds::rules::{Rule, RuleEndpoint};
 use kube::ResourceExt;
 use mqtt::filter_matches;

@@ -1,12 +1,12 @@
 //! The server over real sockets, with resolvers that are part of the test.
 
-use clock::Instant;
 use std::{
     collections::BTreeSet,
     convert::Infallible,
     net::{Ipv4Addr, SocketAddr},
 };
 
+use clock::Instant;
 use hickory_resolver::proto::{
     op::{Message, MessageType, OpCode, Query, ResponseCode},
     rr::{Name, RData, Record, RecordType, rdata::A},
