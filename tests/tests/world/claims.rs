@@ -112,8 +112,9 @@ async fn a_volume_without_its_claim_is_released_and_a_claim_without_its_volume_l
         .apply(&claim("again", "1Gi", &json!({"storageClassName": "kept"})))
         .await;
     let goes = world.object_of_cluster("v1", "PersistentVolume", "goes");
-    goes.merge(unprotected).await;
+    // in this order: the finalizer of a volume that is not being deleted is restored
     goes.delete(None).await;
+    goes.merge(unprotected).await;
     world
         .object("v1", "PersistentVolumeClaim", "goes")
         .until("Lost", in_phase("Lost"))
