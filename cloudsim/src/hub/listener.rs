@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use futures::future::{Either, OptionFuture};
 use limits::{ConnectionLimits, ConnectionSlot};
 use rustls::ServerConfig;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
@@ -19,9 +19,9 @@ use super::{
     upgrade::{Upgraded, accept_local, accept_tls, upgrade},
 };
 use crate::{
-    faults::{Certificate, Faults, now},
+    faults::{Certificate, Faults},
     listeners::{
-        LOCAL_ADDRESS, LimitedListener, LocalConnection, LocalConnector, LocalListener, Refusals,
+        LOCAL_ADDRESS, LimitedListener, LocalConnector, NodeConnection, NodeListener, Refusals,
     },
     pki::Trust,
     sessions::{RefusalReason, SessionRequest, Sessions, Transport},
@@ -45,10 +45,7 @@ pub enum BindError {
 
 /// A hub with a bound socket.
 pub struct Hub {
-    listener: LimitedListener,
-    /// For nodes of this process.
-    local: LocalListener,
-    connector: LocalConnector,
+    listener: NodeListener,
     trust: Trust,
     quic: Option<QuicHub>,
     replicas: Replicas,
@@ -73,11 +70,8 @@ impl Hub {
             LimitedListener::bind("CloudHub", address, connections, refusals.clone()).await;
         let listener = listener.map_err(|source| BindError::Listen { address, source })?;
         let replicas = Replicas::new(replicas, &limits, faults, &sessions, &trust, &refusals);
-        let (connector, local) = LocalListener::new();
         Ok(Self {
-            listener,
-            local,
-            connector,
+            listener: NodeListener::new(listener),
             trust,
             quic: None,
             replicas,
@@ -107,7 +101,7 @@ impl Hub {
 
     /// Returns the connector for nodes of this process.
     pub(crate) fn connector(&self) -> LocalConnector {
-        self.connector.clone()
+        self.listener.connector()
     }
 
     /// Serves until `shutdown`; then closes the sessions and waits for them.
@@ -140,9 +134,8 @@ impl Hub {
                     self.sessions.end_all();
                     continue;
                 }
-                // cancel-safe: both keep what is not accepted
-                (stream, peer, slot) = self.listener.accept() => Accepted::Tcp(stream, peer, slot),
-                connection = self.local.accept() => Accepted::Local(connection),
+                // cancel-safe: what is not accepted is kept
+                connection = self.listener.accept() => connection,
             };
             let Some(shared) = self.replicas.next() else {
                 continue;
@@ -153,25 +146,19 @@ impl Hub {
     }
 }
 
-/// A new connection.
-enum Accepted {
-    Tcp(TcpStream, SocketAddr, ConnectionSlot),
-    Local(LocalConnection),
-}
-
 async fn serve(
-    accepted: Accepted,
+    accepted: NodeConnection,
     (shown, tls): (Certificate, Arc<ServerConfig>),
     shared: Shared,
     shutdown: CancellationToken,
 ) {
     let limit = shared.limits.handshake;
     let (peer, slot, connecting) = match accepted {
-        Accepted::Tcp(stream, peer, slot) => {
+        NodeConnection::Tcp(stream, peer, slot) => {
             let connecting = accept_tls(stream, TlsAcceptor::from(tls));
             (peer, Some(slot), Either::Left(connecting))
         }
-        Accepted::Local(connection) => {
+        NodeConnection::Local(connection) => {
             let connecting = std::future::ready(accept_local(connection));
             (LOCAL_ADDRESS, None, Either::Right(connecting))
         }
@@ -202,7 +189,10 @@ async fn serve(
                 .sessions
                 .metrics()
                 .count_refused(RefusalReason::Connection);
-            if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
+            if let Some(times) = shared
+                .refusals
+                .count(peer.ip(), &error, clock::Instant::now())
+            {
                 let error = &error as &dyn std::error::Error;
                 warn!(%peer, times, error, "CloudHub connection rejected");
             }

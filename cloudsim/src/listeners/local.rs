@@ -5,10 +5,11 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
 };
 
+use limits::ConnectionSlot;
 use rustls_pki_types::CertificateDer;
-use tokio::sync::mpsc;
+use tokio::{net::TcpStream, sync::mpsc};
 
-use super::Pipe;
+use super::{Pipe, tcp::LimitedListener};
 
 /// The connections that wait until they are accepted.
 const BACKLOG: usize = 256;
@@ -27,20 +28,47 @@ pub(crate) struct LocalConnection {
 #[derive(Clone, Debug)]
 pub(crate) struct LocalConnector(mpsc::Sender<LocalConnection>);
 
-/// Accepts nodes of this process.
-pub(crate) struct LocalListener(mpsc::Receiver<LocalConnection>);
+/// A connection of a node.
+pub(crate) enum NodeConnection {
+    /// By TCP, with its slot.
+    Tcp(TcpStream, SocketAddr, ConnectionSlot),
+    /// Within the process.
+    Local(LocalConnection),
+}
 
-impl LocalListener {
-    pub(crate) fn new() -> (LocalConnector, Self) {
-        let (connector, listener) = mpsc::channel(BACKLOG);
-        (LocalConnector(connector), Self(listener))
+/// Accepts nodes of other processes by TCP, and those of this process.
+pub(crate) struct NodeListener {
+    tcp: LimitedListener,
+    local: mpsc::Receiver<LocalConnection>,
+    connector: LocalConnector,
+}
+
+impl NodeListener {
+    pub(crate) fn new(tcp: LimitedListener) -> Self {
+        let (connector, local) = mpsc::channel(BACKLOG);
+        Self {
+            tcp,
+            local,
+            connector: LocalConnector(connector),
+        }
     }
 
-    /// Returns the next connection; waits forever if there can be none. Cancel-safe.
-    pub(crate) async fn accept(&mut self) -> LocalConnection {
-        match self.0.recv().await {
-            Some(connection) => connection,
-            None => std::future::pending().await,
+    /// Returns the address of the socket.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.tcp.local_addr()
+    }
+
+    /// Returns the connector for nodes of this process.
+    pub(crate) fn connector(&self) -> LocalConnector {
+        self.connector.clone()
+    }
+
+    /// Returns the next connection. Cancel-safe.
+    pub(crate) async fn accept(&mut self) -> NodeConnection {
+        clock::select! {
+            // cancel-safe: both keep what is not accepted
+            (stream, peer, slot) = self.tcp.accept() => NodeConnection::Tcp(stream, peer, slot),
+            Some(connection) = self.local.recv() => NodeConnection::Local(connection),
         }
     }
 }

@@ -23,7 +23,7 @@ use limits::ConnectionLimits;
 pub use self::pipe::Pipe;
 pub(crate) use self::{
     identity::node_name,
-    local::{LOCAL_ADDRESS, LocalConnection, LocalConnector, LocalListener},
+    local::{LOCAL_ADDRESS, LocalConnection, LocalConnector, NodeConnection, NodeListener},
     probe::is_probe,
     quic::{LimitedEndpoint, bind_udp, quic_certificate},
     refusals::{Refusals, tls_fault},

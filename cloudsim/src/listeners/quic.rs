@@ -12,7 +12,6 @@ use tokio::task::coop::consume_budget;
 use tracing::warn;
 
 use super::{Refusals, address_validation::AddressValidation};
-use crate::faults::now;
 
 /// Binds the UDP socket of a server, with room for answers that wait for neighbours that do not exist.
 pub(crate) fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
@@ -64,7 +63,9 @@ impl LimitedEndpoint {
                 Ok(slot) => return Some((incoming, slot)),
                 Err(full) => {
                     incoming.refuse();
-                    if let Some(times) = self.refusals.count(peer.ip(), &full, now()) {
+                    if let Some(times) =
+                        self.refusals.count(peer.ip(), &full, clock::Instant::now())
+                    {
                         warn!(
                             server = self.server, %peer, times, limit = %full,
                             "QUIC connection refused: limit reached"

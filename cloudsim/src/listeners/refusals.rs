@@ -1,8 +1,8 @@
 //! Connections that are refused again and again, as from an agent of another cloud: they are logged at growing intervals.
 
-use clock::Instant;
 use std::{error::Error, io, net::IpAddr, sync::Arc};
 
+use clock::Instant;
 use limits::Repeated;
 use parking_lot::Mutex;
 use quinn::ConnectionError;

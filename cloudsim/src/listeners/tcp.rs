@@ -12,7 +12,6 @@ use tokio_rustls::server::TlsStream;
 use tracing::warn;
 
 use super::Refusals;
-use crate::faults::now;
 
 /// The pause after a failed accept: a process without file descriptors would otherwise spin.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
@@ -58,7 +57,9 @@ impl LimitedListener {
                 Ok((stream, peer)) => match self.connections.accept(Some(peer)) {
                     Ok(slot) => return (stream, peer, slot),
                     Err(full) => {
-                        if let Some(times) = self.refusals.count(peer.ip(), &full, now()) {
+                        if let Some(times) =
+                            self.refusals.count(peer.ip(), &full, clock::Instant::now())
+                        {
                             warn!(
                                 server = self.server, %peer, times, limit = %full,
                                 "connection closed: limit reached"
@@ -67,7 +68,10 @@ impl LimitedListener {
                     }
                 },
                 Err(error) => {
-                    if let Some(times) = self.refusals.count(self.address.ip(), &error, now()) {
+                    if let Some(times) =
+                        self.refusals
+                            .count(self.address.ip(), &error, clock::Instant::now())
+                    {
                         let error = &error as &dyn std::error::Error;
                         warn!(
                             server = self.server,

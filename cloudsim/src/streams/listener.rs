@@ -22,10 +22,10 @@ use super::{
     upgrade::{UpgradeError, upgrade},
 };
 use crate::{
-    faults::{Faults, LinkDown, now, wait_for_link},
+    faults::{Faults, LinkDown, wait_for_link},
     listeners::{
         LOCAL_ADDRESS, LimitedListener, ListenerLimits, LocalConnection, LocalConnector,
-        LocalListener, Refusals, is_probe, node_name, tls_certificate, tls_fault,
+        NodeConnection, NodeListener, Refusals, is_probe, node_name, tls_certificate, tls_fault,
     },
     pki::Trust,
 };
@@ -71,10 +71,7 @@ struct Shared {
 
 /// The server to which nodes dial their tunnels.
 pub struct StreamServer {
-    listener: LimitedListener,
-    /// For nodes of this process.
-    local: LocalListener,
-    connector: LocalConnector,
+    listener: NodeListener,
     shared: Shared,
 }
 
@@ -103,11 +100,8 @@ impl StreamServer {
             refusals,
             nodes: limits.nodes,
         };
-        let (connector, local) = LocalListener::new();
         Ok(Self {
-            listener,
-            local,
-            connector,
+            listener: NodeListener::new(listener),
             shared,
         })
     }
@@ -119,7 +113,7 @@ impl StreamServer {
 
     /// Returns the connector for nodes of this process.
     pub(crate) fn connector(&self) -> LocalConnector {
-        self.connector.clone()
+        self.listener.connector()
     }
 
     /// Serves until `shutdown`; then closes the tunnels and waits for them.
@@ -134,9 +128,8 @@ impl StreamServer {
                     self.shared.tunnels.end_all();
                     continue;
                 }
-                // cancel-safe: both keep what is not accepted
-                (stream, peer, slot) = self.listener.accept() => Accepted::Tcp(stream, peer, slot),
-                connection = self.local.accept() => Accepted::Local(connection),
+                // cancel-safe: what is not accepted is kept
+                connection = self.listener.accept() => connection,
             };
             tasks.spawn(serve(accepted, self.shared.clone(), shutdown.clone()));
         }
@@ -145,21 +138,15 @@ impl StreamServer {
     }
 }
 
-/// A new connection.
-enum Accepted {
-    Tcp(TcpStream, SocketAddr, ConnectionSlot),
-    Local(LocalConnection),
-}
-
 /// Serves one connection until it ends.
-async fn serve(accepted: Accepted, shared: Shared, shutdown: CancellationToken) {
+async fn serve(accepted: NodeConnection, shared: Shared, shutdown: CancellationToken) {
     let shown = shared.trust.certificate();
     let (peer, slot, accepting) = match accepted {
-        Accepted::Tcp(stream, peer, slot) => {
+        NodeConnection::Tcp(stream, peer, slot) => {
             let accepting = accept_tls(stream, &shared).boxed();
             (peer, Some(slot), accepting)
         }
-        Accepted::Local(connection) => {
+        NodeConnection::Local(connection) => {
             let accepting = accept_local(connection, &shared).boxed();
             (LOCAL_ADDRESS, None, accepting)
         }
@@ -182,7 +169,10 @@ async fn serve(accepted: Accepted, shared: Shared, shutdown: CancellationToken) 
             return debug!(%peer, "connection without a certificate closed");
         }
         Ok(Err(error)) => {
-            if let Some(times) = shared.refusals.count(peer.ip(), &error, now()) {
+            if let Some(times) = shared
+                .refusals
+                .count(peer.ip(), &error, clock::Instant::now())
+            {
                 let error = &error as &dyn std::error::Error;
                 warn!(%peer, times, error, "stream tunnel rejected");
             }
