@@ -9,8 +9,11 @@ use anyhow::{Context, ensure};
 use e2e::{CLOUDSIM, Cloud, Node, Output, Ports, Process, Runtime, binary, run};
 use serde_json::Value;
 
-/// The field of a Node that has the port of its agent.
-const PORT: &str = ".status.daemonEndpoints.kubeletEndpoint.Port";
+/// What differs between two sessions of a Node: the port of its agent, and the taints that a controller sets meanwhile.
+const OF_SESSION: [&str; 2] = [
+    ".status.daemonEndpoints.kubeletEndpoint.Port",
+    ".content.Object.spec.taints[0]",
+];
 /// A pod of the recorded node with a ConfigMap.
 const OBJECTS: &str = "
 apiVersion: v1
@@ -83,18 +86,16 @@ fn differences(outcome: &Value) -> Vec<String> {
     };
     // the recording ends while some are on their way
     let is_late = |one: &&Value| one["kind"] == "acknowledgement" && one["sort"] != "content";
-    // two agents on one machine have different ports
-    let is_port = |one: &&Value| {
+    let is_of_session = |one: &&Value| {
         let changes = one["changes"].as_array().map_or(&[][..], |all| all);
-        let is_port = |one: &Value| {
-            one["path"]
-                .as_str()
-                .is_some_and(|path| path.ends_with(PORT))
+        let is_of_session = |one: &Value| {
+            let path = one["path"].as_str().unwrap_or_default();
+            OF_SESSION.iter().any(|end| path.ends_with(end))
         };
-        !changes.is_empty() && changes.iter().all(is_port)
+        !changes.is_empty() && changes.iter().all(is_of_session)
     };
     let others = all.into_iter().flatten();
-    let others = others.filter(|one| !is_late(one) && !is_port(one));
+    let others = others.filter(|one| !is_late(one) && !is_of_session(one));
     others.map(text).collect()
 }
 
