@@ -5,7 +5,7 @@
 //! [`MemoryStore`], and [`SqliteStore`] with encryption ([`Seal`]), inspection and repair ([`Inspection`], [`RepairReport`]).
 //! The store knows nothing of Kubernetes but `metadata.resourceVersion`, which it writes.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -305,6 +305,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns the error of a write to this file on a disk without space.
+    pub fn full_disk(file: &Path) -> Self {
+        sqlite::fault::ErrorContext::of(file).full()
+    }
+
     /// Reports whether the file itself is damaged, or is not one of this program.
     pub fn is_damaged_file(&self) -> bool {
         matches!(self, Self::Disk { source, .. } if sqlite::result_code::is_damage(source))

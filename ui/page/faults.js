@@ -18,6 +18,7 @@ const FAULTS = {
   stale: { field: "stale", value: "0.1", isMessages: true },
   skew: { field: "clockSkew", value: "5m" },
   disk: { field: "diskDelay", value: "2s" },
+  full: { field: "diskFull", value: [true] },
   expired: { field: "certificate", value: ["expired"], isOfAll: true },
 };
 const SELECTIVE = new Set(["delay", "drop", "duplicate", "reorder", "corrupt", "stale"]);

@@ -146,6 +146,7 @@ const TEXTS = {
   "fault.stale": ["Stale objects", "过期对象"],
   "fault.skew": ["Clock skew", "时钟偏差"],
   "fault.disk": ["Slow disk (simulated nodes)", "慢磁盘（模拟节点）"],
+  "fault.full": ["Full disk (simulated nodes)", "磁盘已满（模拟节点）"],
   "fault.expired": ["Expired certificate", "证书过期"],
   "fault.restore": ["Restore", "恢复"],
   "recording.open": ["Open a recording", "打开录制文件"],

@@ -60,6 +60,9 @@ pub struct Conditions {
     /// How long each write of a simulated node takes longer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_delay: Option<Period>,
+    /// Whether the disk of a simulated node is full: it can only delete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_full: Option<bool>,
     /// The certificate that the servers for nodes show; for all nodes only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
@@ -293,6 +296,7 @@ impl Conditions {
             ("cutRelay", lowered.cut_relay.is_some()),
             ("clockSkew", lowered.clock_skew.is_some()),
             ("diskDelay", lowered.disk_delay.is_some()),
+            ("diskFull", lowered.disk_full.is_some()),
         ];
         let found = fields.into_iter().find(|(_, is_set)| *is_set);
         found.map(|(name, _)| name).or(self.of_servers())
@@ -333,7 +337,7 @@ impl Conditions {
         }
         first!(
             profile link schedule delay jitter throttle drop duplicate reorder stale refuse_acknowledgements refuse_answers cut_relay
-            corrupt clock_skew disk_delay certificate answers direction lasting
+            corrupt clock_skew disk_delay disk_full certificate answers direction lasting
         )
     }
 

@@ -401,6 +401,12 @@ impl Faults {
         delay.unwrap_or_default().get()
     }
 
+    /// Reports whether the disk of this node is full; a simulated node asks for it.
+    pub fn is_disk_full(&self, node: &str) -> bool {
+        self.on(node)
+            .is_some_and(|faults| faults.conditions().disk_full == Some(true))
+    }
+
     /// Returns a watch that changes with the conditions of links.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()

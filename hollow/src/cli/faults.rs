@@ -145,6 +145,9 @@ pub struct Bad {
     /// Additional time of each write, for example 500ms; only of simulated nodes
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub disk_delay: Option<Period>,
+    /// Let writes fail except deletions; only of simulated nodes
+    #[arg(long)]
+    pub disk_full: bool,
     /// Direction of the affected messages: toNode or toCloud [default: both]
     #[arg(long, value_name = "NAME")]
     pub direction: Option<Direction>,
@@ -180,6 +183,7 @@ impl Bad {
             corrupt: self.corrupt,
             clock_skew: self.clock_skew,
             disk_delay: self.disk_delay,
+            disk_full: self.disk_full.then_some(true),
             direction: self.direction,
             kinds: self.kinds.clone(),
             lasting: self.lasting,

@@ -18,13 +18,13 @@ pub use self::{
 use crate::runtime;
 
 pub(crate) mod endpoints;
+mod faulty_store;
 mod identity;
 mod in_process;
 mod node;
 mod open_files;
 mod ready;
 mod rejoin;
-mod slow_store;
 
 /// How many nodes are started at a time.
 const CONCURRENT_STARTS: usize = 16;

@@ -29,7 +29,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{Instrument, error, error_span};
 
-use super::{Endpoints, Error, Options, identity, in_process, slow_store::SlowStore};
+use super::{Endpoints, Error, Options, faulty_store::FaultyStore, identity, in_process};
 use crate::runtime::{self, SimRuntime};
 
 /// How long an agent may take to stop: one that hangs in its last call must not keep the program.
@@ -37,6 +37,10 @@ const LAST_CALL: Duration = Duration::from_secs(5);
 
 /// How often it is checked whether a stopped agent has released its store.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(2);
+
+/// The database of the agent, and that of its `MetaServer`.
+const DATABASE: &str = "agent.db";
+const COPIES: &str = "metaserver.db";
 
 /// The folder of static pods in the node's directory.
 const MANIFESTS: &str = "manifests";
@@ -157,8 +161,8 @@ impl HollowNode {
     pub async fn start(&mut self) -> Result<(), Error> {
         self.stop().await;
         let store: Arc<dyn Store> = match &self.memory {
-            Some(memory) => self.faulty(Arc::<MemoryStore>::clone(memory)),
-            None => self.open("agent.db").await?,
+            Some(memory) => self.faulty(Arc::<MemoryStore>::clone(memory), DATABASE),
+            None => self.open(DATABASE).await?,
         };
         let own = Arc::downgrade(&store);
         self.run(store, Some(own)).await
@@ -171,12 +175,12 @@ impl HollowNode {
     }
 
     /// Returns the store with the faults of this node's disk.
-    fn faulty(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
-        let (faults, node) = (self.faults.clone(), self.name.clone());
-        Arc::new(SlowStore {
+    fn faulty(&self, store: Arc<dyn Store>, file: &str) -> Arc<dyn Store> {
+        Arc::new(FaultyStore {
             store,
-            faults,
-            node,
+            faults: self.faults.clone(),
+            node: self.name.clone(),
+            file: self.directory.join(file),
         })
     }
 
@@ -202,15 +206,16 @@ impl HollowNode {
     ) -> Result<(), Error> {
         let shutdown = CancellationToken::new();
         let store = match (&self.faults, &self.memory) {
-            (Some(_), None) => self.faulty(store),
+            (Some(_), None) => self.faulty(store, DATABASE),
             _ => store,
         };
         let copies: Option<Arc<dyn Store>> =
             match (&self.config.meta_manager.meta_server, &self.memory) {
                 (None, _) => None,
                 (Some(_), Some(_)) => Some(MemoryStore::new()),
-                (Some(_), None) => Some(self.open("metaserver.db").await?),
+                (Some(_), None) => Some(self.open(COPIES).await?),
             };
+        let copies = copies.map(|copies| self.faulty(copies, COPIES));
         let parts = AgentParts {
             runtime: self.runtime.channel(),
             store,

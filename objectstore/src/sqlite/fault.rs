@@ -13,15 +13,15 @@ const ENOSPC: i32 = 28;
 
 /// Makes errors that name the file.
 #[derive(Clone, Debug)]
-pub(super) struct ErrorContext(Arc<str>);
+pub(crate) struct ErrorContext(Arc<str>);
 
 impl ErrorContext {
-    pub(super) fn of(path: &Path) -> Self {
+    pub(crate) fn of(path: &Path) -> Self {
         Self(path.display().to_string().into())
     }
 
     /// The error of a write that needs more space than there is.
-    pub(super) fn full(&self) -> StoreError {
+    pub(crate) fn full(&self) -> StoreError {
         let full = io::Error::from_raw_os_error(ENOSPC);
         self.at("write: only deletions are possible", sqlx::Error::Io(full))
     }

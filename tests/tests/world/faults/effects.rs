@@ -25,7 +25,7 @@ enum Effect {
     Disconnects,
 }
 
-fn rows() -> [(FaultTarget, Value, Effect); 10] {
+fn rows() -> [(FaultTarget, Value, Effect); 11] {
     let node = || FaultTarget::Node("edge-1".to_owned());
     let pods = ["pod"];
     let reports = ["pod-status"];
@@ -53,6 +53,7 @@ fn rows() -> [(FaultTarget, Value, Effect); 10] {
             Effect::Disconnects,
         ),
         (node(), json!({"diskDelay": "5s"}), Effect::Waits),
+        (node(), json!({"diskFull": true}), Effect::Waits),
         (node(), json!({"reorder": 1, "duplicate": 1}), Effect::Runs),
         (
             node(),

@@ -1,6 +1,6 @@
-//! A node's store on a disk that is slow on purpose: the cloud in the same process has a fault for it.
+//! A node's store on a disk that is slow or full on purpose: the cloud in the same process has a fault for it.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use cloudsim::faults::Faults;
@@ -10,16 +10,26 @@ use objectstore::{
 use serde_json::Value;
 use tokio::time::sleep;
 
-/// A store whose writes take longer while the node has a fault of its disk.
+/// A store whose writes take longer, or fail except for deletions, while the node has a fault of its disk.
 #[derive(Debug)]
-pub(super) struct SlowStore {
+pub(super) struct FaultyStore {
     pub(super) store: Arc<dyn Store>,
     pub(super) faults: Option<Faults>,
     pub(super) node: String,
+    /// The file of the store, for errors.
+    pub(super) file: PathBuf,
+}
+
+impl FaultyStore {
+    /// Reports whether the fault of a full disk is injected.
+    fn has_full_disk(&self) -> bool {
+        let is_full = |faults: &Faults| faults.is_disk_full(&self.node);
+        self.faults.as_ref().is_some_and(is_full)
+    }
 }
 
 #[async_trait]
-impl Store for SlowStore {
+impl Store for FaultyStore {
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {
         let delay = self
             .faults
@@ -27,6 +37,9 @@ impl Store for SlowStore {
             .map(|faults| faults.disk_delay(&self.node));
         if let Some(delay) = delay.filter(|delay| !delay.is_zero()) {
             sleep(delay).await;
+        }
+        if self.has_full_disk() && writes.iter().any(|write| write.value.is_some()) {
+            return Err(StoreError::full_disk(&self.file));
         }
         self.store.commit(writes).await
     }
@@ -56,11 +69,14 @@ impl Store for SlowStore {
     }
 
     async fn check(&self) -> Result<(), StoreError> {
-        self.store.check().await
+        match self.has_full_disk() {
+            true => Err(StoreError::full_disk(&self.file)),
+            false => self.store.check().await,
+        }
     }
 
     fn is_full(&self) -> bool {
-        self.store.is_full()
+        self.has_full_disk() || self.store.is_full()
     }
 
     async fn closed(&self) {
