@@ -1,4 +1,5 @@
-// Compares where the live page shows its parts with `layout.json`, in all views and widths, and looks for parts that are cut off.
+// Compares the live page with `layout.json`, in all views and widths: where its parts are, and how many points of its picture have which
+// colour. Looks for parts that are cut off.
 // The argument is JSON: `page` is the folder of the page, `layout` the file, `chromium` the browser; with `update`, the file is written.
 const fs = require("node:fs");
 const { NOW, start } = require("./fixture.cjs");
@@ -17,7 +18,7 @@ const VIEWS = {
 const PARTS = ["header", "nav", ".tools", ".numbers div", ".problems li", ".filters", ".faults", ".hub", ".card", ".tile", ".lanes", ".legend li", "th", ".message", ".step", ".output", "main > section"];
 // Fonts differ between machines: so many pixels, or this part of the size.
 const [PIXELS, PART] = [16, 0.2];
-const WAIT = 8000;
+const WAIT = 20000;
 // After so many problems, nothing is waited for.
 const MAX_PROBLEMS = 2;
 const STYLE = "* { font-family: 'DejaVu Sans', sans-serif !important; animation: none !important; transition: none !important; }";
@@ -53,13 +54,45 @@ function measure(parts) {
 // Returns what differs between two measurements.
 function differences(expected, found) {
   if (!expected) return ["no layout is stored"];
-  const all = [...new Set([...Object.keys(expected), ...Object.keys(found)])];
+  const all = [...new Set([...Object.keys(expected), ...Object.keys(found)])].filter((part) => part !== "colours");
+  const ofColours = colourDifferences(expected.colours, found.colours);
   return all.flatMap((part) => {
     const [before, now] = [expected[part] || [], found[part] || []];
     if (before.length !== now.length) return [`${part}: ${before.length} parts before, now ${now.length}`];
     const isNear = (a, b) => Math.abs(a - b) <= Math.max(PIXELS, PART * Math.max(a, b));
     return now.every((box, number) => box.every((value, at) => isNear(value, before[number][at]))) ? [] : [`${part}: [left, width, height] was ${JSON.stringify(before)}, is ${JSON.stringify(now)}`];
-  });
+  }).concat(ofColours);
+}
+
+// Colours: twelve hues, and four levels of grey. So many points may differ, or this part of them.
+const HUES = 12;
+const [POINTS, PART_OF_POINTS] = [1500, 0.3];
+
+// Runs in the page: counts the points of a picture by their colour.
+async function count([picture, hues]) {
+  const image = new Image();
+  image.src = `data:image/png;base64,${picture}`;
+  await image.decode();
+  const canvas = new OffscreenCanvas(image.width, image.height);
+  const context = canvas.getContext("2d");
+  context.drawImage(image, 0, 0);
+  const points = context.getImageData(0, 0, image.width, image.height).data;
+  const counts = Array(hues + 4).fill(0);
+  for (let at = 0; at < points.length; at += 4) {
+    const [red, green, blue] = points.subarray(at, at + 3);
+    const [low, high] = [Math.min(red, green, blue), Math.max(red, green, blue)];
+    const range = high - low;
+    const hue = high === red ? (green - blue) / range : high === green ? 2 + (blue - red) / range : 4 + (red - green) / range;
+    counts[range < 60 ? hues + (high >> 6) : Math.round(((hue + 6) % 6) * (hues / 6)) % hues] += 1;
+  }
+  return counts;
+}
+
+// Returns the colours that differ between two pictures.
+function colourDifferences(expected, found) {
+  const name = (number) => (number < HUES ? `hue ${(number * 360) / HUES}` : `grey ${number - HUES}`);
+  const differs = (now, number) => Math.abs(now - expected[number]) > Math.max(POINTS, PART_OF_POINTS * Math.max(now, expected[number]));
+  return found.flatMap((now, number) => (differs(now, number) ? [`${name(number)}: ${expected[number]} points before, now ${now}`] : []));
 }
 
 // Measures until nothing differs: the parts appear one after the other.
@@ -67,7 +100,9 @@ async function look(page, compare, wait) {
   const end = Date.now() + wait;
   for (;;) {
     const { boxes, problems } = await page.evaluate(measure, PARTS);
-    const found = [...problems, ...compare(boxes)];
+    const picture = (await page.screenshot()).toString("base64");
+    const colours = await page.evaluate(count, [picture, HUES]);
+    const found = [...problems, ...compare({ ...boxes, colours })];
     if (!found.length || Date.now() > end) return found;
     await page.waitForTimeout(100);
   }
@@ -92,9 +127,9 @@ run(async ({ page: folder, layout, chromium, update }) => {
             await page.locator(ready).first().waitFor();
             const name = `${view} ${nodes} nodes ${width}px`;
             if (update) await page.waitForTimeout(1000);
-            const found = await look(page, (boxes) => {
-              if (update) stored[name] = boxes;
-              return differences(stored[name], boxes);
+            const found = await look(page, (seen) => {
+              if (update) stored[name] = seen;
+              return differences(stored[name], seen);
             }, problems.length < MAX_PROBLEMS ? WAIT : 0);
             problems.push(...found.map((text) => `${name} ${colorScheme}: ${text}`));
           }

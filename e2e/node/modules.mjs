@@ -12,7 +12,7 @@ writeFileSync(join(folder, "package.json"), '{"type": "module"}');
 process.on("exit", () => rmSync(folder, { recursive: true }));
 const load = (name) => import(`${pathToFileURL(folder)}/${name}.js`);
 const { keyText, Screen } = await load("vt");
-const { referencesOf, scenarioOf, toYaml } = await load("scenario");
+const { comment, referencesOf, scenarioOf, toYaml } = await load("scenario");
 const { inChinese, isKnown } = await load("sentences");
 const { Spans } = await load("spans");
 const { Deliveries, outcome } = await load("deliveries");
@@ -75,6 +75,20 @@ assert.deepEqual(steps, ["apply", "pause", "apply", "pause", "faults", "pause", 
 assert.deepEqual(document.steps[4].faults, { node: "all", conditions: { drop: 0.5, for: "3000ms" } });
 assert.equal(document.steps[9].expect.connected, false);
 assert.equal(document.steps[0].apply.metadata.uid, undefined);
+// what others have written into the note of kubectl is not applied
+const noted = (note) => {
+  const own = pod("a", 0);
+  own.metadata.annotations = { "kubectl.kubernetes.io/last-applied-configuration": note };
+  const { steps } = scenarioOf({ nodes: new Map(), pods: new Map([["default/a", own]]), devices: new Map(), models: new Map(), deleted: new Map(), sessions: new Map(), faults: null }, begin);
+  return steps[0].apply.spec;
+};
+assert.deepEqual(noted('{"kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[]}}'), { containers: [] });
+for (const note of ["{", "null", '{"kind":"Secret","metadata":{"name":"a"},"spec":{}}', '{"kind":"Pod","metadata":{"name":"b"},"spec":{}}']) {
+  assert.equal(noted(note).containers[0].name, "c", note);
+}
+// no text of a cluster ends its quotes or its comment
+assert.equal(toYaml(["a\u0085---\u2028\u007f"]), '- "a\\u0085---\\u2028\\u007f"');
+assert.equal(comment("The Secret a\nsteps: []\u0085b\u2028c"), "# The Secret a steps: [] b c\n");
 assert.equal(toYaml({ name: "a: b", list: [{ one: 1, two: [] }, "x"], off: null }), 'name: "a: b"\nlist:\n  - one: 1\n    two: []\n  - "x"\n"off": null');
 
 // what was desired of a device comes in its order, ConfigMaps come from the API, and Secrets are only named

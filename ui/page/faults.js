@@ -55,10 +55,12 @@ function Form({ target, kinds, inject }) {
   </details>`;
 }
 
-function Active({ fault, mayInject, inject }) {
+// A fault of all nodes is removed where those are.
+function Active({ fault, target, mayInject, inject }) {
   const left = fault.until && Math.max(0, Date.parse(fault.until) - Date.now());
   return html`<li><span class="bad">▲ ${describe(fault)}</span>${left !== undefined && html` <span class="dim">${t("fault.left", { time: duration(left) })}</span>`}
-    ${mayInject && html` <button aria-label=${`${t("fault.remove")}: ${describe(fault)}`} onClick=${() => inject("DELETE", `${path(fault.target)}/${fault.id}`)}>✕</button>`}</li>`;
+    ${fault.target !== target && html` <span class="dim">(${t("fault.ofall")})</span>`}
+    ${mayInject && fault.target === target && html` <button aria-label=${`${t("fault.remove")}: ${describe(fault)}`} onClick=${() => inject("DELETE", `${path(fault.target)}/${fault.id}`)}>✕</button>`}</li>`;
 }
 
 // The faults of a node, or of `all`. The faults of a node replace those of all.
@@ -80,7 +82,7 @@ export function Faults({ target }) {
   if (!mayInject && !active.length) return null;
   return html`<div class="faults" role="group" aria-label=${t("faults.of", { node: target })}>
     ${target === "all" && html`<strong>${t("faults.all")}</strong>`}
-    ${active.length > 0 && html`<ul>${active.map((fault) => html`<${Active} key=${fault.id} fault=${fault} mayInject=${mayInject} inject=${inject} />`)}</ul>`}
+    ${active.length > 0 && html`<ul>${active.map((fault) => html`<${Active} key=${fault.id} fault=${fault} target=${target} mayInject=${mayInject} inject=${inject} />`)}</ul>`}
     ${mayInject && html`<div class="buttons">
         <button onClick=${() => inject("POST", path(target), { link: "cut" })}>${t("fault.cut")}</button>
         <button disabled=${!own.length} onClick=${() => inject("DELETE", path(target))}>${t("fault.restore")}</button>

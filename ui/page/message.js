@@ -33,7 +33,7 @@ export function Message({ delivery }) {
       <h2 id="message" tabindex="-1" ref=${heading}>${delivery ? delivery.title : t("message.title")}</h2>
       <button onClick=${close}>${t("close")}</button>
     </div>
-    ${!content && html`<p class="dim">${t("message.missing")}</p>`}
+    ${!content && html`<p class="dim">${t(delivery ? "message.forgotten" : "message.missing")}</p>`}
     ${delivery && html`<ol class="stages">
       <li><span class="lane ${delivery.from === "cloud" ? "cloud" : "node"}"></span>${t("message.written")} ${clock(delivery.written)}</li>
       ${stages(delivery).map((stage) => html`<li><span class="lane ${stage.lane}"></span>${t(`stage.${stage.name}`)} ${clock(stage.end)} <span class="dim">+${duration(stage.end - stage.begin)}</span></li>`)}

@@ -1,5 +1,5 @@
 // The overview: numbers, problems, and a map of the nodes.
-import { html, useRef } from "./vendor/htm-preact.js";
+import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { Faults } from "./faults.js";
 import { byName, bytes, duration, quantity } from "./format.js";
 import { Link } from "./link.js";
@@ -9,7 +9,8 @@ import { t } from "./texts.js";
 import { WhyLink } from "./why.js";
 
 const MAX_CARDS = 24;
-const MAX_PROBLEMS = 8;
+// so many at first, and so many in all
+const [FEW_PROBLEMS, MAX_PROBLEMS] = [8, 200];
 const GROUPS = ["state", "zone", "transport", "none"];
 const SIGNS = { ready: "●", notready: "▲", offline: "■" };
 const ORDER = { notready: 0, offline: 1, ready: 2 };
@@ -100,7 +101,8 @@ function Numbers({ store, nodes }) {
 }
 
 function Problems({ problems, isKnown }) {
-  const more = problems.length - MAX_PROBLEMS;
+  const [count, setCount] = useState(FEW_PROBLEMS);
+  const more = problems.length - count;
   return html`<section aria-labelledby="problems">
     <h2 id="problems">${t("problems")}</h2>
     ${!isKnown
@@ -108,14 +110,16 @@ function Problems({ problems, isKnown }) {
       : problems.length === 0
       ? html`<p class="good">✓ ${t("problems.none")}</p>`
       : html`<ul class="problems">
-          ${problems.slice(0, MAX_PROBLEMS).map(
+          ${problems.slice(0, count).map(
             (one) => html`<li key=${one.object}>
               <span aria-hidden="true" class="bad">▲</span>
               <${Link} values=${one.values}>${one.object}</${Link}> ${one.text} <span class="dim">${one.detail}</span> <${WhyLink} object=${one.why} />
             </li>`,
           )}
         </ul>`}
-    ${more > 0 && html`<p class="dim">${t("problems.more", { count: more })}</p>`}
+    ${more > 0 && (count < MAX_PROBLEMS
+      ? html`<p><button onClick=${() => setCount(MAX_PROBLEMS)}>${t("problems.more", { count: more })}</button></p>`
+      : html`<p class="dim">${t("problems.more", { count: more })}</p>`)}
   </section>`;
 }
 

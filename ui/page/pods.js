@@ -113,10 +113,10 @@ export function Pods() {
     const open = () => change({ pod: key, container: "" });
     return html`<tr key=${key}>
       <td>${canOpen ? html`<button class="link" onClick=${open}>${key}</button>` : key}</td>
-      <td class="plain">${pod.spec.nodeName || "–"}</td>
+      <td class="plain" data-label=${t("pod.node")}>${pod.spec.nodeName || "–"}</td>
       <td>${pod.status?.phase || "–"}</td>
-      <td class="number">${statuses.filter((one) => one.ready).length}/${pod.spec.containers.length}</td>
-      <td class="number">${statuses.reduce((sum, one) => sum + one.restartCount, 0)}</td>
+      <td class="number" data-label=${t("pod.ready")}>${statuses.filter((one) => one.ready).length}/${pod.spec.containers.length}</td>
+      <td class="number" data-label=${t("pod.restarts")}>${statuses.reduce((sum, one) => sum + one.restartCount, 0)}</td>
     </tr>`;
   };
   const columns = ["name", "node", "phase", "ready", "restarts"];

@@ -12,15 +12,23 @@ const without = (object, names) => Object.fromEntries(Object.entries(object).fil
 // What `kubectl apply` has noted of the file that it applied.
 const APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
+// Returns the pod of that note. Others may have changed it.
+function appliedPod({ annotations, name, namespace }) {
+  try {
+    const applied = JSON.parse(annotations?.[APPLIED] ?? "null");
+    const isOwn = applied?.kind === "Pod" && applied.metadata?.name === name && (applied.metadata.namespace || namespace) === namespace;
+    return isOwn && applied.spec ? applied : null;
+  } catch {
+    return null;
+  }
+}
+
 // Returns the object as its author wrote it, as far as that is known. A pod keeps its node.
 function manifest(kind, apiVersion, { metadata, spec, data, binaryData }) {
   const plainMetadata = { ...without(metadata, OF_API), ...(metadata.annotations && { annotations: without(metadata.annotations, [APPLIED]) }) };
   if (kind === "ConfigMap") return { apiVersion, kind, metadata: plainMetadata, ...(data && { data }), ...(binaryData && { binaryData }) };
-  const note = kind === "Pod" && metadata.annotations?.[APPLIED];
-  if (note) {
-    const applied = JSON.parse(note);
-    return { ...applied, ...(spec.nodeName && { spec: { ...applied.spec, nodeName: spec.nodeName } }) };
-  }
+  const applied = kind === "Pod" && appliedPod(metadata);
+  if (applied) return { ...applied, ...(spec.nodeName && { spec: { ...applied.spec, nodeName: spec.nodeName } }) };
   const isOwn = ({ name }) => !name.startsWith(TOKEN);
   const plain = (container) => ({ ...container, volumeMounts: (container.volumeMounts || []).filter(isOwn) });
   const ofPod = kind === "Pod" && {
@@ -103,15 +111,22 @@ export function scenarioOf({ nodes, pods, devices, models, maps = [], changes = 
   };
 }
 
+// Characters that end a line in YAML, or have no place in it, besides those that JSON escapes.
+const UNSAFE = /[\x7f-\x9f\u2028\u2029\ufeff]/g;
+const quoted = (value) => JSON.stringify(value).replace(UNSAFE, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+// Returns a line with a comment. It cannot end before the text does.
+export const comment = (text) => `# ${text.replace(/[\s\x00-\x1f\x7f-\x9f]+/g, " ")}\n`;
+
 const PLAIN = /^[a-z][A-Za-z]{2,}$/;
 const WORDS = ["true", "false", "null", "yes", "off"];
-const keyText = (key) => (PLAIN.test(key) && !WORDS.includes(key) ? key : JSON.stringify(key));
+const keyText = (key) => (PLAIN.test(key) && !WORDS.includes(key) ? key : quoted(key));
 
 // Writes a document as YAML. Texts are quoted as in JSON, which YAML contains.
 export function toYaml(value, indent = "") {
   const isList = Array.isArray(value);
   const entries = value !== null && typeof value === "object" ? Object.entries(value) : [];
-  if (!entries.length) return JSON.stringify(value);
+  if (!entries.length) return quoted(value);
   const lines = entries.map(([key, inner]) => {
     const text = toYaml(inner, `${indent}  `);
     const isBlock = text.includes("\n") || text.startsWith(" ");

@@ -6,7 +6,7 @@ import { AXIS_HEIGHT, draw, faultRows, LANES, ROW_HEIGHT, rowsOf } from "./lanes
 import { Message, outcomeText } from "./message.js";
 import { get } from "./api.js";
 import { change, useChoice } from "./state.js";
-import { referencesOf, scenarioOf, toYaml } from "./scenario.js";
+import { comment, referencesOf, scenarioOf, toYaml } from "./scenario.js";
 import { openRecording, store, useStore } from "./store.js";
 import { t } from "./texts.js";
 
@@ -14,6 +14,8 @@ const MAX_ROWS = 100;
 const MAX_HEIGHT = 480;
 const DEFAULT_SPAN = 30000;
 const SPANS = [20, 3600000];
+// The last time that a date can have. Beyond it, a sum of times may be no later than they are.
+const LAST_TIME = 8.64e15;
 
 // The options are made again only if they have changed: there may be a thousand nodes.
 function Select({ name, values, chosen }) {
@@ -39,7 +41,7 @@ function Filters({ store, choice }) {
 // The time in view. Without an end in the URL it is live.
 function timeOf(choice) {
   const span = Math.min(Math.max(Number(choice.span) || DEFAULT_SPAN, SPANS[0]), SPANS[1]);
-  const end = Number(choice.end) || Date.now();
+  const end = Math.min(Math.max(Number(choice.end), 0), LAST_TIME) || Date.now();
   return { span, end, begin: end - span, isLive: !choice.end };
 }
 
@@ -56,7 +58,7 @@ async function configMapsOf(pods) {
   const read = configMaps.map(async (key) => {
     const [namespace, name] = key.split("/");
     return get(`/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps/${encodeURIComponent(name)}`).catch((error) => {
-      notes.push(`The ConfigMap ${key} is not saved: ${error.message.replace(/\s+/g, " ")}`);
+      notes.push(`The ConfigMap ${key} is not saved: ${error.message}`);
     });
   });
   return { maps: (await Promise.all(read)).filter(Boolean), notes };
@@ -66,7 +68,7 @@ async function configMapsOf(pods) {
 async function save() {
   const { maps, notes } = await configMapsOf(store.pods.values());
   const scenario = toYaml(scenarioOf({ ...store, maps }, Date.now()));
-  const text = `${notes.map((note) => `# ${note}\n`).join("")}${scenario}\n`;
+  const text = `${notes.map(comment).join("")}${scenario}\n`;
   const anchor = document.createElement("a");
   anchor.href = URL.createObjectURL(new Blob([text], { type: "application/yaml" }));
   anchor.download = "scenario.yaml";
@@ -160,11 +162,11 @@ function Row({ delivery, fault }) {
   const list = stages(delivery);
   return html`<tr key=${delivery.id}>
     <td>${clock(delivery.sent)}</td>
-    <td class="plain">${delivery.node}</td>
-    <td>${t(delivery.from === "cloud" ? "lane.cloud" : "lane.node")}</td>
+    <td class="plain" data-label=${t("column.node")}>${delivery.node}</td>
+    <td data-label=${t("column.from")}>${t(delivery.from === "cloud" ? "lane.cloud" : "lane.node")}</td>
     <td><button class="link" onClick=${() => change({ message: delivery.id }, true)}>${delivery.title}</button></td>
     <td class="outcome">${outcomeText(delivery)}${fault && html` <span class="bad" title=${fault.text}>▲ ${t("faults.during")}</span>`}</td>
-    <td class="number">${duration(endOf(delivery) - begin)}</td>
+    <td class="number" data-label=${t("column.took")}>${duration(endOf(delivery) - begin)}</td>
     <td class="steps">${list.map((stage) => html`<span><span class="lane ${stage.lane}"></span>${t(`stage.${stage.name}`)} ${duration(stage.end - stage.begin)}</span>`)}</td>
   </tr>`;
 }
