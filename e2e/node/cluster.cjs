@@ -1,9 +1,6 @@
 // Opens the live page of a cloud in cluster mode, and logs in with tokens. The argument is JSON: `address` is that of the page, `tokens` has
 // those of the accounts `admin` and `viewer`, `kubectl`, `kubeconfig` and `chromium` are paths.
-const { execFileSync } = require("node:child_process");
-const { launch, run, visit } = require("./visit.cjs");
-
-const POD = { apiVersion: "v1", kind: "Pod", metadata: { name: "hello" }, spec: { containers: [{ name: "c", image: "busybox" }] } };
+const { kubectlOf, launch, podOf, run, visit } = require("./visit.cjs");
 
 async function logIn(page, token) {
   await page.getByLabel("Enter a token").fill(token);
@@ -16,7 +13,7 @@ async function asAdmin(page, token, apply) {
   await logIn(page, token);
   await page.locator(".card", { hasText: "Ready" }).first().waitFor();
   await page.getByRole("link", { name: "Timeline", exact: true }).click();
-  apply(POD);
+  apply(podOf("hello"));
   const row = page.locator("tr", { hasText: "pod default/hello" }).filter({ hasText: "container started" });
   const outcome = await row.first().locator(".outcome").textContent();
   await page.goto(`${new URL("/ui/", page.url())}?why=pods/default/hello`);
@@ -54,10 +51,10 @@ async function asViewer(page, token, revoke) {
   return { buttons, status };
 }
 
-run(async ({ address, tokens, kubectl, kubeconfig, chromium }) => {
-  const call = (args, input) => execFileSync(kubectl, ["--kubeconfig", kubeconfig, ...args], { input, encoding: "utf8" });
+run(async ({ address, tokens, chromium, ...options }) => {
+  const { apply, call } = kubectlOf(options);
   const browser = await launch(chromium);
-  const admin = await visit(browser, address, (page) => asAdmin(page, tokens.admin, (object) => call(["apply", "-f", "-"], JSON.stringify(object))));
+  const admin = await visit(browser, address, (page) => asAdmin(page, tokens.admin, apply));
   const viewer = await visit(browser, address, (page) => asViewer(page, tokens.viewer, () => call(["delete", "secret", "bound"])));
   await browser.close();
   return { admin, viewer };

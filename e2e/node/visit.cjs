@@ -1,4 +1,5 @@
 // Opens addresses in a browser, and notes what must not happen there: errors of scripts, and requests to other hosts.
+const { execFileSync } = require("node:child_process");
 const { chromium } = require("playwright-core");
 
 const WAIT = 60000;
@@ -19,6 +20,28 @@ async function visit(browser, address, look, options = {}) {
   return { ...seen, problems };
 }
 
+// Returns the violations of accessibility rules, in both themes.
+async function violations(page) {
+  const axe = require("axe-core");
+  const found = [];
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    // the page forbids scripts of others, and evaluation in the page is not one
+    await page.evaluate(axe.source);
+    const result = await page.evaluate(() => globalThis.axe.run());
+    for (const one of result.violations) found.push(`${colorScheme}: ${one.id}: ${one.nodes.map((node) => node.html).join(" ")}`);
+  }
+  return found;
+}
+
+// Returns functions that run kubectl, and apply an object with it.
+function kubectlOf({ kubectl, kubeconfig }) {
+  const call = (args, input) => execFileSync(kubectl, ["--kubeconfig", kubeconfig, ...args], { input, encoding: "utf8" });
+  return { call, apply: (object) => call(["apply", "-f", "-"], JSON.stringify(object)) };
+}
+
+const podOf = (name, more = {}) => ({ apiVersion: "v1", kind: "Pod", metadata: { name }, spec: { containers: [{ name: "c", image: "busybox" }], ...more } });
+
 // Runs `main` with the options of the command line, and prints what it returns as JSON.
 function run(main) {
   main(JSON.parse(process.argv[2])).then(
@@ -30,4 +53,4 @@ function run(main) {
   );
 }
 
-module.exports = { launch, run, visit };
+module.exports = { kubectlOf, launch, podOf, run, violations, visit };

@@ -1,10 +1,10 @@
-//! The live page in a browser: a pod becomes a bar, hostile texts stay texts, RBAC decides what a visitor sees, and no rule of
-//! accessibility is violated.
+//! The live page in a browser: a pod becomes a bar, hostile texts stay texts, RBAC decides what a visitor sees, faults are saved as a
+//! scenario, a device follows its desired value, and no rule of accessibility is violated.
 
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, ensure};
-use e2e::{CLOUDSIM, Cloud, Ports, Process, binary, node_modules, run};
+use e2e::{CLOUDSIM, Cloud, Ports, Process, Rig, binary, node_modules, run};
 use serde_json::{Value, json};
 
 /// An account that may read nodes and pods, and only the sessions of nodes of cloudsim's own API.
@@ -40,6 +40,27 @@ kind: ClusterRoleBinding
 metadata: {name: messages}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: messages}
 subjects: [{kind: ServiceAccount, name: viewer, namespace: default}]
+";
+
+/// A device of the example mapper.
+const OVEN: &str = "
+apiVersion: devices.kubeedge.io/v1beta1
+kind: DeviceModel
+metadata: {name: thermometer}
+spec:
+  protocol: virtual
+  properties:
+  - {name: target, type: FLOAT, accessMode: ReadWrite}
+---
+apiVersion: devices.kubeedge.io/v1beta1
+kind: Device
+metadata: {name: oven}
+spec:
+  deviceModelRef: {name: thermometer}
+  nodeName: edge-1
+  protocol: {protocolName: virtual}
+  properties:
+  - {name: target, desired: {value: '20'}, collectCycle: 50, reportCycle: 50, reportToCloud: true}
 ";
 
 const CHROMIUM: &str = "/usr/bin/chromium";
@@ -175,7 +196,6 @@ fn page_shows_a_pod_from_the_cloud_to_its_node_and_back() -> anyhow::Result<()> 
         "kubectl": testkit::kubectl(),
         "kubeconfig": cloud.kubeconfig,
         "chromium": CHROMIUM,
-        "scenario": directory.path().join("scenario.yaml"),
     });
     let seen = browse("page.cjs", &options)?;
     let (admin, visitor) = (&seen["admin"], &seen["viewer"]);
@@ -192,17 +212,46 @@ fn page_shows_a_pod_from_the_cloud_to_its_node_and_back() -> anyhow::Result<()> 
     ensure!(visitor["buttons"] == 0, "{visitor}");
     let notice = visitor["notice"].as_str().unwrap_or_default();
     ensure!(notice.contains("messages"), "{visitor}");
-    // the saved scenario leads to the same end
-    let mut replay = Command::new(binary(CLOUDSIM)?);
-    let replayed = run(replay
-        .arg("run")
-        .arg(directory.path().join("scenario.yaml")))?;
-    replayed.success().with_context(|| {
-        fs::read_to_string(directory.path().join("scenario.yaml")).unwrap_or_default()
-    })?;
     let again = seen["again"]["text"].as_str().unwrap_or_default();
     ensure!(again.contains("cloudsim ui"), "{again}");
     Ok(())
+}
+
+#[test]
+fn faults_of_the_page_are_saved_as_a_scenario_with_the_same_end() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let cloud = Cloud::start_with(directory.path(), &["--nodes", "1"])?;
+    let scenario = directory.path().join("scenario.yaml");
+    let options = json!({
+        "address": login_link(&cloud.kubeconfig)?,
+        "kubectl": testkit::kubectl(),
+        "kubeconfig": cloud.kubeconfig,
+        "chromium": CHROMIUM,
+        "scenario": scenario,
+    });
+    let seen = browse("faults.cjs", &options)?;
+    let outcome = seen["outcome"].as_str().unwrap_or_default();
+    let is_marked = outcome.starts_with("Running") && outcome.ends_with("fault");
+    let is_clean = seen["axe"] == json!([]) && seen["problems"] == json!([]);
+    ensure!(is_marked && is_clean, "{seen:#}");
+    let text = fs::read_to_string(&scenario)?;
+    for part in ["link: \"cut\"", "drop: 0.1", "diskFull: true", "\"late\""] {
+        ensure!(text.contains(part), "no {part} in\n{text}");
+    }
+    let replayed = run(Command::new(binary(CLOUDSIM)?).arg("run").arg(&scenario))?;
+    replayed.success().with_context(|| text).map(drop)
+}
+
+#[test]
+fn device_of_the_page_follows_its_desired_value() -> anyhow::Result<()> {
+    let rig = Rig::start()?;
+    let _mapper = rig.mapper("thermometer")?;
+    rig.cloud.kubectl.apply(OVEN)?;
+    rig.cloud.kubectl.until_reported("oven", "target", "20")?;
+    let options = json!({"address": login_link(&rig.cloud.kubeconfig)?, "chromium": CHROMIUM});
+    let seen = browse("devices.cjs", &options)?;
+    ensure!(seen == json!({"axe": [], "problems": []}), "{seen:#}");
+    rig.cloud.kubectl.until_reported("oven", "target", "22")
 }
 
 #[test]
