@@ -58,6 +58,11 @@ impl Rate {
     pub fn record(&mut self, now: Instant) {
         self.due = self.due.max(now) + self.interval;
     }
+
+    /// Takes back an event that was recorded and did not happen.
+    pub fn give_back(&mut self) {
+        self.due = self.due.checked_sub(self.interval).unwrap_or(self.due);
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +120,15 @@ mod tests {
         assert_eq!((0..1000).filter(|_| rate.take(start)).count(), 25);
         assert!(!rate.take(later(299)) && rate.take(later(300)));
         assert!(!rate.is_ready(later(301)) && rate.is_ready(later(600)));
+    }
+
+    #[test]
+    fn an_event_that_did_not_happen_may_happen_later() {
+        let start = Instant::now();
+        let mut rate = Rate::new(20, 20, start);
+        assert_eq!((0..100).filter(|_| rate.take(start)).count(), 20);
+        rate.give_back();
+        assert!(rate.take(start) && !rate.take(start));
     }
 
     #[test]

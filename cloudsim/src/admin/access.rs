@@ -1,12 +1,13 @@
 //! Who calls the administrators' API, and whether RBAC allows the request.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use clock::Instant;
 use http::{Method, StatusCode, request::Parts};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::Client;
 use kubeapi::Identity;
+use limits::Rate;
 use parking_lot::Mutex;
 
 use super::request::Refusal;
@@ -16,31 +17,16 @@ use crate::{
 };
 
 /// The most invalid tokens in a second. The API server reviews each token, with the credentials of this cloud.
-const MAX_INVALID: usize = 20;
-const SECOND: Duration = Duration::from_secs(1);
+const MAX_INVALID: u32 = 20;
 
-/// The times at which the latest tokens of all callers came that are invalid or still reviewed; cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub(super) struct InvalidTokens(Arc<Mutex<Vec<Instant>>>);
+/// The limit of tokens of all callers that are invalid or still reviewed; cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct InvalidTokens(Arc<Mutex<Rate>>);
 
-impl InvalidTokens {
-    /// Adds a token, unless there were too many.
-    fn add(&self, now: Instant) -> bool {
-        let mut times = self.0.lock();
-        times.retain(|time| now < *time + SECOND);
-        let is_allowed = times.len() < MAX_INVALID;
-        if is_allowed {
-            times.push(now);
-        }
-        is_allowed
-    }
-
-    /// Removes a token that is valid.
-    fn remove(&self, now: Instant) {
-        let mut times = self.0.lock();
-        if let Some(at) = times.iter().position(|time| *time == now) {
-            times.swap_remove(at);
-        }
+impl Default for InvalidTokens {
+    fn default() -> Self {
+        let rate = Rate::new(MAX_INVALID, MAX_INVALID, Instant::now());
+        Self(Arc::new(Mutex::new(rate)))
     }
 }
 
@@ -64,14 +50,14 @@ pub(super) async fn caller(
         return Ok(caller.clone().authenticated());
     }
     let token = bearer_token(&parts.headers).map_err(refusal)?;
-    let now = Instant::now();
-    if parts.extensions.get::<SessionId>().is_none() && !invalid.add(now) {
+    let is_limited = parts.extensions.get::<SessionId>().is_none();
+    if is_limited && !invalid.0.lock().take(Instant::now()) {
         let why = "too many requests with invalid tokens; retry in a second";
         return Err((StatusCode::TOO_MANY_REQUESTS, why.to_owned()));
     }
     let owner = owner_of(client, token).await;
-    if !matches!(owner, Err(ReviewError::UnknownToken)) {
-        invalid.remove(now);
+    if is_limited && !matches!(owner, Err(ReviewError::UnknownToken)) {
+        invalid.0.lock().give_back();
     }
     let user = owner.map_err(refusal)?;
     Ok(Identity {
@@ -116,22 +102,5 @@ fn refusal(error: ReviewError) -> Refusal {
             (StatusCode::UNAUTHORIZED, why.to_owned())
         }
         ReviewError::Api(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn invalid_tokens_are_limited_for_a_second() {
-        let (invalid, now) = (InvalidTokens::default(), Instant::now());
-        for _ in 0..MAX_INVALID {
-            assert!(invalid.add(now));
-        }
-        assert!(!invalid.add(now));
-        invalid.remove(now);
-        assert!(invalid.add(now) && !invalid.add(now));
-        assert!(invalid.add(now + SECOND));
     }
 }
