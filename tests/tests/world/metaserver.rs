@@ -2,11 +2,14 @@
 
 use std::pin::pin;
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kube::{
     Api, Client, Config, ResourceExt,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+        WatchEvent, WatchParams,
+    },
     runtime::{
         WatchStreamExt,
         watcher::{self, watcher},
@@ -294,6 +297,27 @@ async fn a_node_reads_its_own_devices_with_the_cloud_or_without() {
         assert_eq!(device.data["spec"]["nodeName"], "edge-1");
         let refused = code(&devices.get("elsewhere").await.unwrap_err());
         assert_eq!(refused, if connected { 403 } else { 503 });
+        // a watch begins with the device, also without a list before it
+        let watch = devices.watch(&WatchParams::default(), "0").await;
+        let mut watch = watch.unwrap().boxed();
+        assert_eq!(next_name(&mut watch).await, "added here");
+        if connected {
+            let here = world.object_of_cluster(group, "Device", "here");
+            here.merge(json!({"spec": {"protocol": {"protocolName": "spi"}}}))
+                .await;
+            assert_eq!(next_name(&mut watch).await, "modified here");
+        }
+    }
+}
+
+/// Returns the next change of a watch: its type and the name of the object.
+async fn next_name(
+    watch: &mut (impl Stream<Item = kube::Result<WatchEvent<DynamicObject>>> + Unpin),
+) -> String {
+    match within("a change", watch.next()).await.unwrap().unwrap() {
+        WatchEvent::Added(object) => format!("added {}", object.name_any()),
+        WatchEvent::Modified(object) => format!("modified {}", object.name_any()),
+        other => format!("{other:?}"),
     }
 }
 

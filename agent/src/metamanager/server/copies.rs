@@ -204,13 +204,11 @@ impl Copies {
         resource: &Resource,
         all: bool,
     ) -> Result<bool, StoreError> {
-        let (kind, own) = match resource.as_str() {
-            "devices.devices.kubeedge.io" => ("Device", ResourceType::Device),
-            "devicemodels.devices.kubeedge.io" => ("DeviceModel", ResourceType::DeviceModel),
-            _ => return Ok(false),
+        let Some((kind, own)) = own_devices(resource) else {
+            return Ok(false);
         };
         let mut keys = Vec::new();
-        for device in self.own.list(&desired::resource(&own)).await?.0 {
+        for device in self.own.list(&own).await?.0 {
             let key = Key::new(resource.clone(), &*device.key.namespace, &*device.key.name);
             if let Ok(mut object) = device.value() {
                 object["apiVersion"] = "devices.kubeedge.io/v1beta1".into();
@@ -228,6 +226,19 @@ impl Copies {
             self.drop(&copy.key).await?;
         }
         Ok(true)
+    }
+
+    /// Renews the copies of this node's own devices when they change; ends only if the store fails.
+    pub(super) async fn follow_devices(&self, resource: &Resource) -> Result<(), StoreError> {
+        let Some((_, own)) = own_devices(resource) else {
+            return Ok(());
+        };
+        let (_, revision) = self.own.list(&own).await?;
+        let mut changes = self.own.watch(&own, revision)?;
+        loop {
+            self.renew_devices(resource, true).await?;
+            changes.next().await?;
+        }
     }
 
     /// Removes the copy of a pod of this node that has ended, or of this node itself.
@@ -267,6 +278,16 @@ impl Copies {
             ))),
         }
     }
+}
+
+/// Returns the kind of devices or their models, and the collection of those of this node; `None` for other collections.
+fn own_devices(resource: &Resource) -> Option<(&'static str, Resource)> {
+    let (kind, own) = match resource.as_str() {
+        "devices.devices.kubeedge.io" => ("Device", ResourceType::Device),
+        "devicemodels.devices.kubeedge.io" => ("DeviceModel", ResourceType::DeviceModel),
+        _ => return None,
+    };
+    Some((kind, desired::resource(&own)))
 }
 
 /// Reports whether this node writes the object's status: it is a node or a pod.

@@ -5,6 +5,8 @@ use http_body_util::BodyExt;
 use kubeapi::Body;
 use objectstore::Key;
 use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::warn;
 use wire::application::Verb;
 
 use super::{
@@ -146,24 +148,55 @@ impl ApiServer {
         let client = client.ok_or_else(|| {
             ApiError::too_busy("too many different collections are watched on this node")
         })?;
-        if !self.is_watched(&collection) {
-            match self.subscribe(&collection).await {
-                Ok(()) => {}
+        let mut devices = None;
+        if !self.is_watched(&collection)
+            && let Err(failure) = self.subscribe(&collection).await
+        {
+            devices = self.watch_devices(&collection, &failure).await?;
+            match failure {
+                _ if devices.is_some() => {}
                 // a client that resumes from a version has a list already
-                Err(CallError::Unavailable(_)) if resumes_watch(parts) => {}
-                Err(CallError::Unavailable(away)) => self.check_listed(&collection, away).await?,
-                Err(CallError::Refused(refusal)) => return Err(refusal),
+                CallError::Unavailable(_) if resumes_watch(parts) => {}
+                CallError::Unavailable(away) => self.check_listed(&collection, away).await?,
+                CallError::Refused(refusal) => return Err(refusal),
             }
         }
         let answer = self.local.answer(parts).await;
         // the watch ends with the response
         Ok(answer.map(|body| {
             body.map_frame(move |frame| {
-                let _ = &client;
+                let _ = (&client, &devices);
                 frame
             })
             .boxed_unsync()
         }))
+    }
+
+    /// Follows this node's own devices until what it returns is dropped, if the node may not watch those of the cloud or cannot reach it.
+    async fn watch_devices(
+        &self,
+        collection: &Collection,
+        failure: &CallError,
+    ) -> Result<Option<AbortOnDropHandle<()>>, ApiError> {
+        let is_meant = match failure {
+            CallError::Refused(refusal) => refusal.is_forbidden(),
+            CallError::Unavailable(_) => true,
+        };
+        let resource = keys::resource(&collection.target);
+        if !is_meant || !self.copies.renew_devices(&resource, true).await? {
+            return Ok(None);
+        }
+        let copies = self.copies.clone();
+        let following = tokio::spawn(async move {
+            if let Err(error) = copies.follow_devices(&resource).await {
+                let error = &error as &dyn std::error::Error;
+                warn!(
+                    error,
+                    "failed to follow this node's own devices; watches show no changes"
+                );
+            }
+        });
+        Ok(Some(AbortOnDropHandle::new(following)))
     }
 
     /// Asks the cloud to send the changes of a collection from now on, and then lists it: a change in between comes twice, and
