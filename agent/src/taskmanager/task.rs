@@ -34,6 +34,8 @@ const SIMULATED: &str =
 /// The wait after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
+/// How long an action that ends this process waits until the reports before it are sent.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the agent must run with a new configuration after it has connected.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 
@@ -56,6 +58,9 @@ struct Worker {
     received: Notify,
     /// Told when there is something to report.
     reported: Notify,
+    /// Told when a report was sent, and held while one is.
+    sent: Notify,
+    sending: tokio::sync::Mutex<()>,
 }
 
 impl Task {
@@ -68,6 +73,8 @@ impl Task {
                 jobs: Mutex::default(),
                 received: Notify::new(),
                 reported: Notify::new(),
+                sent: Notify::new(),
+                sending: tokio::sync::Mutex::default(),
             }),
         }
     }
@@ -227,12 +234,30 @@ impl Worker {
         }
     }
 
+    /// Returns when all reports were sent and that is stored: a report that is sent again after a restart is shown twice by CloudCore.
+    async fn wait_sent(&self) {
+        loop {
+            let sent = self.sent.notified();
+            {
+                let _sending = self.sending.lock().await;
+                if self.jobs.lock().unsent().is_none() {
+                    return;
+                }
+            }
+            sent.await;
+        }
+    }
+
     /// Carries out the next action of a job.
     async fn act(&self, job: &Job) -> ActionStatus {
         let name = job.next.clone().unwrap_or_default();
         let kind = JobPath::parse(&job.path).map(|path| path.kind);
-        let nothing = String::new();
-        let (outcome, extend) = match (kind, Action::parse(&name)) {
+        let (nothing, action) = (String::new(), Action::parse(&name));
+        if let Some(Action::Upgrade | Action::Update | Action::RollBack) = action {
+            // without a connection they are sent later
+            let _: Result<(), _> = timeout(REPORT_TIMEOUT, self.wait_sent()).await;
+        }
+        let (outcome, extend) = match (kind, action) {
             (Some(JobKind::ImagePrePull), Some(action)) => self.pull(action, &job.spec).await,
             (Some(JobKind::ConfigUpdate), Some(action)) => {
                 (self.update(action, job).await, nothing)
@@ -383,13 +408,10 @@ impl Worker {
             if link.wait_for(|link| *link != Link::Down).await.is_err() {
                 return;
             }
-            if self
-                .config
-                .hub
-                .deliver(message(&job, &status))
-                .await
-                .is_err()
-            {
+            let sending = self.sending.lock().await;
+            let delivered = self.config.hub.deliver(message(&job, &status)).await;
+            if delivered.is_err() {
+                drop(sending);
                 sleep(STORE_RETRY_DELAY).await;
                 continue;
             }
@@ -397,6 +419,8 @@ impl Worker {
             if let Some(job) = sent {
                 self.store(&job.path, Some(&job)).await;
             }
+            drop(sending);
+            self.sent.notify_waiters();
         }
     }
 }
