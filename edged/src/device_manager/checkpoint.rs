@@ -190,8 +190,9 @@ impl Fnv {
 mod tests {
     use super::*;
 
-    /// Files that kubelets wrote on machines with a GPU.
-    const FROM_KUBELETS: [&str; 2] = [
+    /// Files that kubelets wrote on machines with a GPU, and one of EdgeCore 1.23.1.
+    const FROM_KUBELETS: [&str; 3] = [
+        r#"{"Data":{"PodDeviceEntries":[{"PodUID":"ab66e582-582e-46f2-8367-d35f52167f4d","ContainerName":"main","ResourceName":"example.com/sim","DeviceIDs":{"-1":["b"]},"AllocResp":"ChAKC1NJTV9ERVZJQ0VTEgFiGhsKCi9kZXYvc2ltLWISCS9kZXYvemVybxoCcnc="}],"RegisteredDevices":{"example.com/sim":["a","b"]}},"Checksum":205754412}"#,
         r#"{"Data":{"PodDeviceEntries":[{"PodUID":"bf52b2cd-b611-4e79-86b1-280b283185c3","ContainerName":"check","ResourceName":"nvidia.com/gpu","DeviceIDs":{"-1":["tegra"]},"AllocResp":"Ch8KFk5WSURJQV9WSVNJQkxFX0RFVklDRVMSBXRlZ3Jh"}],"RegisteredDevices":{"nvidia.com/gpu":["tegra"]}},"Checksum":3660592824}"#,
         r#"{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{"nvidia.com/gpu":["GPU-0650a168-e770-3ea8-8ac3-8a1d419763e0"]}},"Checksum":3952659280}"#,
     ];
