@@ -1,5 +1,5 @@
 //! The part of CloudCore's admission webhook that this cloud has: devices are validated against their models, rules against their
-//! endpoints, node jobs and node groups by themselves.
+//! endpoints, node groups by themselves. Node jobs are validated by the rules in their definitions.
 
 use apiserver::{Admission, FieldError, Review};
 use async_trait::async_trait;
@@ -11,11 +11,10 @@ use objectstore::{Key, Resource, StoreError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::controllers::{node_groups, node_jobs::check, rules::check as rule_check};
+use crate::controllers::{node_groups, rules::check as rule_check};
 
 const GROUP: &str = "devices.kubeedge.io";
 const RULES: &str = "rules.kubeedge.io";
-const JOBS: &str = "operations.kubeedge.io";
 const APPS: &str = "apps.kubeedge.io";
 
 /// Validates devices against their models, rules against their endpoints, and models and endpoints by themselves.
@@ -31,9 +30,6 @@ impl Admission for KubeEdgeAdmission {
             .is_none_or(|old| old.get("spec") != review.new.get("spec"));
         if is_new && review.group == RULES {
             return rules(&review).await;
-        }
-        if is_new && review.group == JOBS {
-            return Ok(node_job(&review));
         }
         if review.group == APPS && review.kind == "NodeGroup" && review.old.is_none() {
             return Ok(Vec::from_iter(node_group(&review)));
@@ -71,34 +67,6 @@ fn node_group(review: &Review<'_>) -> Option<FieldError> {
         field: "metadata.name".to_owned(),
         value: name.into(),
         why,
-    })
-}
-
-/// A job is not changed after its creation: its nodes have begun.
-fn node_job(review: &Review<'_>) -> Vec<FieldError> {
-    if review.old.is_some() {
-        return vec![FieldError {
-            field: "spec".to_owned(),
-            value: Value::from("(changed)"),
-            why: "cannot be changed; delete the job and create it again".to_owned(),
-        }];
-    }
-    let object = || review.new.clone();
-    let faults = match review.kind {
-        "NodeUpgradeJob" => serde_json::from_value(object()).map(|job| check::node_upgrade(&job)),
-        "ImagePrePullJob" => {
-            serde_json::from_value(object()).map(|job| check::image_pre_pull(&job))
-        }
-        "ConfigUpdateJob" => serde_json::from_value(object()).map(|job| check::config_update(&job)),
-        _ => return Vec::new(),
-    };
-    // an object of an older version whose fields have other types
-    faults.unwrap_or_else(|error| {
-        vec![FieldError {
-            field: "spec".to_owned(),
-            value: Value::Null,
-            why: error.to_string(),
-        }]
     })
 }
 

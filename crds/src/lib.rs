@@ -14,7 +14,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
-use self::operations::with_defaults;
+use self::operations::{with_defaults, with_rules};
 
 pub mod apps;
 pub mod devices;
@@ -40,18 +40,33 @@ pub fn all() -> Vec<CustomResourceDefinition> {
             devices::v1alpha2::VERSION,
             [("twins", list_of(open()))],
         ),
-        with_defaults(operations::ConfigUpdateJob::crd(), &["spec"]),
-        deprecate(also(
-            with_defaults(
-                operations::ImagePrePullJob::crd(),
-                &["spec", "imagePrePullTemplate"],
-            ),
-            "v1alpha1",
-        )),
-        deprecate(also(
-            with_defaults(operations::NodeUpgradeJob::crd(), &["spec"]),
-            "v1alpha1",
-        )),
+        with_rules(
+            with_defaults(operations::ConfigUpdateJob::crd(), &["spec"]),
+            &[],
+            None,
+        ),
+        with_rules(
+            deprecate(opened(
+                with_defaults(
+                    operations::ImagePrePullJob::crd(),
+                    &["spec", "imagePrePullTemplate"],
+                ),
+                "v1alpha1",
+            )),
+            &["imagePrePullTemplate"],
+            Some((
+                "has(self.imagePrePullTemplate) && has(self.imagePrePullTemplate.images)",
+                "imagePrePullTemplate.images is required",
+            )),
+        ),
+        with_rules(
+            deprecate(opened(
+                with_defaults(operations::NodeUpgradeJob::crd(), &["spec"]),
+                "v1alpha1",
+            )),
+            &[],
+            Some(("has(self.version)", "version is required")),
+        ),
         policy::ServiceAccountAccess::crd(),
         reliablesyncs::ClusterObjectSync::crd(),
         reliablesyncs::ObjectSync::crd(),
@@ -109,6 +124,30 @@ fn deprecate(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
 /// other names, so that no object is refused for its age.
 fn also(crd: CustomResourceDefinition, name: &str) -> CustomResourceDefinition {
     older(crd, name, [("spec", open()), ("status", open())])
+}
+
+/// Adds an older version whose specification has the same fields, and may have others.
+fn opened(crd: CustomResourceDefinition, name: &str) -> CustomResourceDefinition {
+    let newest = crd.spec.versions.first();
+    let schema = newest.and_then(|newest| newest.schema.as_ref()?.open_api_v3_schema.as_ref());
+    let spec = schema.and_then(|schema| schema.properties.as_ref()?.get("spec"));
+    let mut spec = spec.cloned().unwrap_or_else(open);
+    open_below(&mut spec);
+    let mut crd = older(crd, name, [("spec", spec), ("status", open())]);
+    let older = crd.spec.versions.last_mut();
+    let schema = older.and_then(|older| older.schema.as_mut()?.open_api_v3_schema.as_mut());
+    if let Some(schema) = schema {
+        schema.required = Some(vec!["spec".to_owned()]);
+    }
+    crd
+}
+
+/// Lets objects of this schema, and those in it, have other fields.
+fn open_below(schema: &mut JSONSchemaProps) {
+    if let Some(properties) = &mut schema.properties {
+        properties.values_mut().for_each(open_below);
+        schema.x_kubernetes_preserve_unknown_fields = Some(true);
+    }
 }
 
 /// Returns the schema of an arbitrary object.

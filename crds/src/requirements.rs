@@ -6,12 +6,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde_json::json;
 
 /// Kinds whose objects need no specification; without one it is empty.
-const OPTIONAL_SPECS: [&str; 6] = [
+const OPTIONAL_SPECS: [&str; 5] = [
     "ClusterObjectSync",
     "Device",
     "DeviceModel",
     "DeviceStatus",
-    "NodeUpgradeJob",
     "ObjectSync",
 ];
 
@@ -139,7 +138,7 @@ mod tests {
     ];
 
     /// Without a specification, which cannot be empty, these kinds could have no effect.
-    const NEEDS_SPEC: [&str; 3] = ["ConfigUpdateJob", "Rule", "RuleEndpoint"];
+    const NEEDS_SPEC: [&str; 4] = ["ConfigUpdateJob", "NodeUpgradeJob", "Rule", "RuleEndpoint"];
 
     /// Collects the required fields down to `depth` parts of a path.
     fn collect_required(schema: &JSONSchemaProps, path: &str, found: &mut Vec<String>) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams, TypeMeta},
@@ -33,7 +34,15 @@ impl Drop for TestApi {
 impl TestApi {
     /// Starts the API over a store, without a controller.
     pub(crate) fn new(store: &Arc<MemoryStore>) -> Self {
-        let registry = Registry::builtin().with_crds(&crds::all());
+        Self::with_definitions(store, &crds::all())
+    }
+
+    /// Starts the API with these definitions of KubeEdge's kinds.
+    pub(crate) fn with_definitions(
+        store: &Arc<MemoryStore>,
+        definitions: &[CustomResourceDefinition],
+    ) -> Self {
+        let registry = Registry::builtin().with_crds(definitions);
         let api = apiserver::builder(store.clone()).registry(registry).build();
         let client = api.client("default");
         let (stop, tasks) = (CancellationToken::new(), Tasks::default());

@@ -5,6 +5,7 @@
 //! `v1alpha1`, too, with any fields.
 
 mod defaults;
+mod schema_rules;
 mod status;
 mod terms;
 
@@ -15,7 +16,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::defaults::with_defaults;
+pub(crate) use self::{defaults::with_defaults, schema_rules::with_rules};
 pub use self::{
     status::{ActionStatus, ImageStatus, JobStatus, NodeStatus},
     terms::{NodeJob, Terms},

@@ -1,4 +1,4 @@
-//! Validates node jobs when they are written. It does no IO.
+//! Validates node jobs that an API server without the rules of this version's definitions has admitted. It does no IO.
 //!
 //! The texts are for authors of manifests: each names the field, the value, and a valid alternative.
 
@@ -11,8 +11,39 @@ use wire::node_job::{check_image, check_items, check_name, check_version};
 /// The most images of a pull; the status has the outcome of each on each node.
 const MAX_IMAGES: usize = 256;
 
+/// A kind of node jobs that can be validated.
+pub(super) trait ValidJob: NodeJob {
+    /// Returns the faults of the job.
+    fn faults(&self) -> Vec<FieldError>;
+
+    /// Returns why the job cannot run; `None` if it is valid. An API server without the rules of this version may have admitted it.
+    fn objection(&self) -> Option<String> {
+        let text = |fault: FieldError| format!("{}: {}", fault.field, fault.why);
+        let faults: Vec<String> = self.faults().into_iter().map(text).collect();
+        (!faults.is_empty()).then(|| faults.join("; "))
+    }
+}
+
+impl ValidJob for NodeUpgradeJob {
+    fn faults(&self) -> Vec<FieldError> {
+        node_upgrade(self)
+    }
+}
+
+impl ValidJob for ImagePrePullJob {
+    fn faults(&self) -> Vec<FieldError> {
+        image_pre_pull(self)
+    }
+}
+
+impl ValidJob for ConfigUpdateJob {
+    fn faults(&self) -> Vec<FieldError> {
+        config_update(self)
+    }
+}
+
 /// Returns the faults of an upgrade.
-pub(crate) fn node_upgrade(job: &NodeUpgradeJob) -> Vec<FieldError> {
+fn node_upgrade(job: &NodeUpgradeJob) -> Vec<FieldError> {
     let spec = &job.spec;
     let mut faults = common(job, "spec");
     let version = spec.version.as_deref().unwrap_or_default();
@@ -24,7 +55,7 @@ pub(crate) fn node_upgrade(job: &NodeUpgradeJob) -> Vec<FieldError> {
 }
 
 /// Returns the faults of a pull of images.
-pub(crate) fn image_pre_pull(job: &ImagePrePullJob) -> Vec<FieldError> {
+fn image_pre_pull(job: &ImagePrePullJob) -> Vec<FieldError> {
     let path = "spec.imagePrePullTemplate";
     let Some(template) = &job.spec.image_pre_pull_template else {
         return vec![fault(path, Value::Null, "is required")];
@@ -53,7 +84,7 @@ pub(crate) fn image_pre_pull(job: &ImagePrePullJob) -> Vec<FieldError> {
 }
 
 /// Returns the faults of a change of the configuration. Only nodes know which keys there are.
-pub(crate) fn config_update(job: &ConfigUpdateJob) -> Vec<FieldError> {
+fn config_update(job: &ConfigUpdateJob) -> Vec<FieldError> {
     let path = "spec.updateFields";
     let mut faults = common(job, "spec");
     if job.spec.update_fields.is_empty() {

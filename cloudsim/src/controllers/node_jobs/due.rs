@@ -14,10 +14,21 @@ pub(super) struct Task {
     pub(super) uid: String,
     /// The job's spec, as nodes get it.
     pub(super) spec: Value,
-    /// The nodes that are at work for it; whether each has reported an action.
-    pub(super) nodes: BTreeMap<String, bool>,
+    /// The nodes that are at work for it.
+    pub(super) nodes: BTreeMap<String, NodeAtWork>,
     /// The Secret with credentials that the nodes may read: namespace and name.
     pub(super) secret: Option<(String, String)>,
+}
+
+/// What is known of a node that is at work for a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct NodeAtWork {
+    /// Whether it has reported an action.
+    pub(super) has_reported: bool,
+    /// The session in which it was sent its action.
+    sent: Option<u64>,
+    /// The session in which it was asked to repeat its reports.
+    asked: Option<u64>,
 }
 
 /// The jobs at work.
@@ -27,55 +38,50 @@ pub(super) struct Due {
     tasks: HashMap<String, Task>,
     /// The uids of each node's jobs.
     by_node: HashMap<String, BTreeSet<String>>,
-    /// The sessions in which nodes were sent their action, by uid and node.
-    sent: HashMap<(String, String), u64>,
-    /// The sessions in which nodes were asked to repeat their reports.
-    asked: HashMap<(String, String), u64>,
+}
+
+impl NodeAtWork {
+    pub(super) fn new(has_reported: bool) -> Self {
+        Self {
+            has_reported,
+            ..Self::default()
+        }
+    }
 }
 
 impl Due {
-    /// Replaces what is known of a job.
-    pub(super) fn set(&mut self, task: Task) {
-        let before = self
-            .tasks
-            .get(&task.uid)
-            .map(|task| task.nodes.keys().cloned().collect());
-        let before: BTreeSet<String> = before.unwrap_or_default();
-        for node in before.iter().filter(|node| !task.nodes.contains_key(*node)) {
-            self.forget(&task.uid, node);
-        }
-        for node in task.nodes.keys() {
-            self.by_node
-                .entry(node.clone())
-                .or_default()
-                .insert(task.uid.clone());
-        }
+    /// Replaces what is known of a job, except to which nodes it was sent.
+    pub(super) fn set(&mut self, mut task: Task) {
+        let before = self.remove(&task.uid);
         if task.nodes.is_empty() {
-            self.tasks.remove(&task.uid);
-        } else {
-            self.tasks.insert(task.uid.clone(), task);
+            return;
         }
+        for (name, node) in &mut task.nodes {
+            let known = before.as_ref().and_then(|before| before.nodes.get(name));
+            (node.sent, node.asked) =
+                known.map_or_else(Default::default, |node| (node.sent, node.asked));
+            let jobs = self.by_node.entry(name.clone()).or_default();
+            jobs.insert(task.uid.clone());
+        }
+        self.tasks.insert(task.uid.clone(), task);
     }
 
     /// Removes a job; returns what was known of it.
     pub(super) fn remove(&mut self, uid: &str) -> Option<Task> {
         let task = self.tasks.remove(uid)?;
         for node in task.nodes.keys() {
-            self.forget(uid, node);
+            if let Some(jobs) = self.by_node.get_mut(node) {
+                jobs.remove(uid);
+                if jobs.is_empty() {
+                    self.by_node.remove(node);
+                }
+            }
         }
         Some(task)
     }
 
-    fn forget(&mut self, uid: &str, node: &str) {
-        let key = (uid.to_owned(), node.to_owned());
-        self.sent.remove(&key);
-        self.asked.remove(&key);
-        if let Some(jobs) = self.by_node.get_mut(node) {
-            jobs.remove(uid);
-            if jobs.is_empty() {
-                self.by_node.remove(node);
-            }
-        }
+    fn node(&mut self, uid: &str, node: &str) -> Option<&mut NodeAtWork> {
+        self.tasks.get_mut(uid)?.nodes.get_mut(node)
     }
 
     /// Returns the jobs of which the node was not sent the first action in this session, and notes that it is sent now. An agent that is
@@ -88,12 +94,16 @@ impl Due {
     ) -> Vec<Task> {
         let uids = self.by_node.get(node).into_iter().flatten();
         let mut unsent = Vec::new();
-        for task in uids.filter_map(|uid| self.tasks.get(uid)) {
-            let sent = self
-                .sent
-                .insert((task.uid.clone(), node.to_owned()), session);
-            let has_reported = task.nodes.get(node).copied().unwrap_or_default();
-            if sent != Some(session) && (is_own_agent || !has_reported) {
+        for uid in uids {
+            let Some(task) = self.tasks.get_mut(uid) else {
+                continue;
+            };
+            let Some(known) = task.nodes.get_mut(node) else {
+                continue;
+            };
+            let sent = known.sent.replace(session);
+            let is_wanted = is_own_agent || !known.has_reported;
+            if sent != Some(session) && is_wanted {
                 unsent.push(task.clone());
             }
         }
@@ -101,19 +111,23 @@ impl Due {
     }
 
     /// Lets the first action of a job be sent again, so that the node repeats its reports. Returns `false` if that was done in this
-    /// session.
+    /// session, or the job has ended there.
     pub(super) fn ask_again(&mut self, uid: &str, node: &str, session: u64) -> bool {
-        let key = (uid.to_owned(), node.to_owned());
-        let is_new = self.asked.insert(key.clone(), session) != Some(session);
+        let Some(node) = self.node(uid, node) else {
+            return false;
+        };
+        let is_new = node.asked.replace(session) != Some(session);
         if is_new {
-            self.sent.remove(&key);
+            node.sent = None;
         }
         is_new
     }
 
     /// Notes that the first action of a job did not reach the node.
     pub(super) fn put_back(&mut self, uid: &str, node: &str) {
-        self.sent.remove(&(uid.to_owned(), node.to_owned()));
+        if let Some(node) = self.node(uid, node) {
+            (node.sent, node.asked) = (None, None);
+        }
     }
 
     /// Reports whether a job is at work on the node.
@@ -129,5 +143,47 @@ impl Due {
             let secret = self.tasks.get(uid).and_then(|task| task.secret.as_ref());
             secret.is_some_and(|secret| secret.0 == namespace && secret.1 == name)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(uid: &str, nodes: &[&str]) -> Task {
+        let nodes = nodes
+            .iter()
+            .map(|name| (String::from(*name), NodeAtWork::new(false)));
+        Task {
+            kind: JobKind::ImagePrePull,
+            name: "pull".to_owned(),
+            uid: uid.to_owned(),
+            spec: Value::Null,
+            nodes: nodes.collect(),
+            secret: None,
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_nodes_ends_with_their_job() {
+        let mut due = Due::default();
+        due.set(task("1", &["a", "b"]));
+        assert_eq!(due.take_unsent("a", 1, true).len(), 1);
+        assert!(due.ask_again("1", "a", 1) && !due.ask_again("1", "a", 1));
+        // what did not reach the node may be asked again
+        due.put_back("1", "a");
+        assert!(due.ask_again("1", "a", 1));
+        // a change of the job keeps it
+        due.set(task("1", &["a"]));
+        assert!(!due.ask_again("1", "a", 1) && !due.knows("b"));
+        due.remove("1");
+        // a report that arrives now leaves nothing
+        assert!(!due.ask_again("1", "a", 2) && !due.ask_again("2", "a", 2));
+        due.put_back("1", "a");
+        assert!(due.tasks.is_empty() && due.by_node.is_empty());
+        due.set(task("1", &["a"]));
+        assert_eq!(due.take_unsent("a", 2, true).len(), 1);
+        due.set(task("1", &[]));
+        assert!(due.tasks.is_empty() && due.by_node.is_empty());
     }
 }

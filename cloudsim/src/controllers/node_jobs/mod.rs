@@ -7,7 +7,7 @@
 //! Source: KubeEdge's ControllerManager and `cloud/pkg/taskmanager`. Differences: the documented defaults apply, a timeout begins when the
 //! node is sent its action and frees its place, a rollback counts as a failure, and a final phase stays.
 
-pub(crate) mod check;
+mod check;
 mod due;
 mod plan;
 mod report;
@@ -28,8 +28,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use wire::text;
 
-use self::plan::{Clocks, IN_PROGRESS};
 pub use self::sender::{NodeJobs, OpenNode};
+use self::{
+    check::ValidJob,
+    plan::{Clocks, IN_PROGRESS},
+};
 use super::{
     events::{Component, NewEvent},
     informers::{Failure, Informer, Triggers, work},
@@ -85,7 +88,7 @@ fn count_at_work<J: NodeJob>(jobs: &Informer<J>, counts: &mut HashMap<String, us
     }
 }
 
-async fn run_kind<J: NodeJob>(
+async fn run_kind<J: ValidJob>(
     name: &'static str,
     jobs: &Informer<J>,
     (cluster, choosing, stop): (&Cluster, &Arc<tokio::sync::Mutex<()>>, &CancellationToken),
@@ -101,7 +104,7 @@ async fn run_kind<J: NodeJob>(
     Box::pin(work(queue, Triggers::none(), context, reconcile, stop)).await;
 }
 
-async fn reconcile<J: NodeJob>(job: Arc<J>, context: Arc<Context<J>>) -> Result<Action, Failure> {
+async fn reconcile<J: ValidJob>(job: Arc<J>, context: Arc<Context<J>>) -> Result<Action, Failure> {
     if job.meta().deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }

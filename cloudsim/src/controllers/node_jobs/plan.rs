@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use clock::HashMap;
-use crds::operations::{JobStatus, NodeJob, NodeStatus, Terms};
+use crds::operations::{JobStatus, NodeStatus, Terms};
 use k8s_openapi::{
     api::core::v1::Node,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
@@ -14,11 +14,9 @@ use kube::{
     core::{Selector, SelectorExt},
 };
 use tokio::time::Instant;
-use wire::{
-    node_job::{Action, check_name},
-    text::count,
-};
+use wire::{node_job::Action, text::count};
 
+use super::check::ValidJob;
 use crate::controllers::{
     informers::Informer,
     scheduler::{EDGE_LABEL, is_ready},
@@ -39,6 +37,9 @@ pub(super) const SUCCESSFUL: &str = "Successful";
 /// The phase of a node that did not report in time.
 pub(super) const UNKNOWN: &str = "Unknown";
 
+/// Why a job ends whose spec was changed.
+const CHANGED: &str =
+    "spec: was changed after the job was created; delete the job and create it again";
 /// The most jobs that are at work on a node at the same time. It does them one after the other, and rejects more than twice as many.
 const MAX_JOBS_OF_NODE: usize = 16;
 /// How often a job checks whether a node with too many jobs is free.
@@ -68,7 +69,7 @@ impl Clocks {
 }
 
 /// Returns the next status, and when to look again if nothing changes. `at_work` returns the number of jobs on each node.
-pub(super) fn plan<J: NodeJob>(
+pub(super) fn plan<J: ValidJob>(
     job: &J,
     (nodes, at_work): (&Informer<Node>, &dyn Fn() -> HashMap<String, usize>),
     clocks: &mut Clocks,
@@ -79,8 +80,17 @@ pub(super) fn plan<J: NodeJob>(
     if is_final(&status) {
         return (status, None);
     }
+    // an API server without our rules admits changes; nodes may have begun
+    if job.meta().generation > Some(1) {
+        abandon(&mut status, CHANGED);
+        return (status, None);
+    }
     if status.phase.is_empty() {
-        match select(&job.name_any(), &terms, nodes) {
+        let selected = match job.objection() {
+            Some(why) => Err(why),
+            None => select(&terms, nodes),
+        };
+        match selected {
             Ok(selected) => {
                 status.phase = INIT.to_owned();
                 status.node_status = selected;
@@ -148,27 +158,14 @@ pub(super) fn plan<J: NodeJob>(
 }
 
 /// Returns an entry for each selected node, in the order of the spec, or by name for a selector.
-fn select(job: &str, terms: &Terms<'_>, nodes: &Informer<Node>) -> Result<Vec<NodeStatus>, String> {
-    check_name(job)?;
-    if terms.tolerated_fraction().is_none() {
-        let given = terms.failure_tolerate;
-        return Err(format!(
-            "failureTolerate {given:?} is not a number from 0 to 1"
-        ));
-    }
+fn select(terms: &Terms<'_>, nodes: &Informer<Node>) -> Result<Vec<NodeStatus>, String> {
     let names: Vec<String> = match (terms.node_names, terms.label_selector) {
-        ([], None) => {
-            return Err("neither nodeNames nor labelSelector is set; set one of them".into());
-        }
-        ([_, ..], Some(_)) => {
-            return Err("both nodeNames and labelSelector are set; set one of them".into());
-        }
         (names, None) => {
             let mut seen = BTreeSet::new();
             let each = names.iter().filter(|name| seen.insert(name.as_str()));
             each.cloned().collect()
         }
-        ([], Some(selector)) => {
+        (_, Some(selector)) => {
             let selector = Selector::try_from(selector.clone())
                 .map_err(|error| format!("labelSelector is invalid: {error}"))?;
             let all = nodes.all();
@@ -190,6 +187,16 @@ fn select(job: &str, terms: &Terms<'_>, nodes: &Informer<Node>) -> Result<Vec<No
         entry
     };
     Ok(names.into_iter().map(entry).collect())
+}
+
+/// Ends a job, and each node of it that has not ended.
+fn abandon(status: &mut JobStatus, why: &str) {
+    for node in &mut status.node_status {
+        if is_in(node, PENDING) || is_in(node, IN_PROGRESS) {
+            set(node, FAILURE, Some(why.to_owned()));
+        }
+    }
+    end(status, FAILURE, Some(why.to_owned()));
 }
 
 /// Returns why a node cannot run jobs.

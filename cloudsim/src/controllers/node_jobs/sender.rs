@@ -21,7 +21,7 @@ use wire::{
 };
 
 use super::{
-    due::{Due, Task},
+    due::{Due, NodeAtWork, Task},
     plan::{IN_PROGRESS, is_in},
     report,
 };
@@ -370,7 +370,10 @@ fn task<J: NodeJob>(kind: JobKind, job: &J, secret: Option<(String, String)>) ->
         uid: job.uid().unwrap_or_default(),
         spec: job.spec_value(),
         nodes: at_work
-            .filter_map(|node| Some((node.node_name.clone()?, !node.action_flow.is_empty())))
+            .filter_map(|node| {
+                let at_work = NodeAtWork::new(!node.action_flow.is_empty());
+                Some((node.node_name.clone()?, at_work))
+            })
             .collect(),
         secret,
     }

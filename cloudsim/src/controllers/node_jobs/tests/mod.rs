@@ -1,220 +1,18 @@
 //! Jobs of an API in memory, with nodes that answer as they are told.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+mod restarts;
+mod world;
 
-use k8s_openapi::api::core::v1::Event;
-use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, DynamicObject, ListParams, PostParams},
-};
+use std::{sync::Arc, time::Duration};
+
 use objectstore::MemoryStore;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::{eventually, until};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use wire::{
-    Header, Message,
-    node_job::{Action, JobPath, Next},
-};
+use wire::{Header, node_job::Action};
 
-use super::*;
-use crate::{controllers::test_api::TestApi, delivery::Reply};
-
-/// How a node answers the first action of a job.
-#[derive(Clone, Copy)]
-enum Behaviour {
-    Succeeds,
-    Fails(Action),
-    /// Reports nothing.
-    Silent,
-    /// Reports after this time.
-    Late(Duration),
-    /// Reports nothing but the first action.
-    Stops,
-}
-
-/// A cloud of jobs, with what its nodes were sent.
-struct World {
-    api: TestApi,
-    jobs: NodeJobs,
-    sent: Arc<Mutex<Vec<Message>>>,
-    sessions: Mutex<BTreeMap<String, OpenNode>>,
-}
-
-impl World {
-    /// Starts a cloud over a store, with agents of ours or others.
-    fn start(store: &Arc<MemoryStore>, is_own: bool) -> Self {
-        let api = TestApi::new(store);
-        api.reflectors.start("taskmanager", run);
-        let jobs = NodeJobs::new(
-            api.client.clone(),
-            api.reflectors.shared.events.clone(),
-            move |_| is_own,
-        );
-        tokio::spawn(jobs.clone().run(api.stop.child_token()));
-        Self {
-            api,
-            jobs,
-            sent: Arc::default(),
-            sessions: Mutex::default(),
-        }
-    }
-
-    fn api(&self, kind: &str) -> Api<DynamicObject> {
-        let api_version = match kind {
-            "Node" | "Namespace" => "v1",
-            _ => "operations.kubeedge.io/v1alpha2",
-        };
-        self.api.objects(api_version, kind, "")
-    }
-
-    async fn create(&self, kind: &str, object: Value) {
-        let object: DynamicObject = serde_json::from_value(object).unwrap();
-        self.api(kind)
-            .create(&PostParams::default(), &object)
-            .await
-            .unwrap();
-    }
-
-    /// Creates a Node: ready, not ready, or not of the edge.
-    async fn node(&self, name: &str, is_edge: bool, is_ready: bool) {
-        let labels = if is_edge {
-            json!({"node-role.kubernetes.io/edge": "", "site": "a"})
-        } else {
-            json!({})
-        };
-        let ready = if is_ready { "True" } else { "Unknown" };
-        let node = json!({
-            "metadata": {"name": name, "labels": labels},
-            "status": {"conditions": [{"type": "Ready", "status": ready}]},
-        });
-        self.create("Node", node.clone()).await;
-        let patch = kube::api::Patch::Merge(&node);
-        self.api("Node")
-            .patch_status(name, &kube::api::PatchParams::default(), &patch)
-            .await
-            .unwrap();
-    }
-
-    /// Connects a node, which answers in this way.
-    fn connect(&self, node: &str, behaviour: Behaviour) {
-        let (replies, mut received) = mpsc::channel(8);
-        let open = self.jobs.open(node, replies);
-        self.sessions.lock().insert(node.to_owned(), open);
-        let (jobs, sent, node) = (self.jobs.clone(), Arc::clone(&self.sent), node.to_owned());
-        tokio::spawn(async move {
-            while let Some(Reply::Direct(message)) = received.recv().await {
-                sent.lock().push(message.clone());
-                let path = JobPath::parse(message.route.resource.as_str()).unwrap();
-                assert_eq!(path.node, node);
-                if message.route.operation.as_str() == "Check" {
-                    answer(&jobs, &message, path, behaviour).await;
-                }
-            }
-        });
-    }
-
-    fn disconnect(&self, node: &str) {
-        self.sessions.lock().remove(node);
-    }
-
-    /// Reports an action of a node.
-    async fn report(&self, node: &str, kind: &str, job: &str, action: &str, succeeds: bool) {
-        let path = format!("operations.kubeedge.io/v1alpha2/{kind}/{job}/node/edge-1");
-        let status = json!({"action": action, "succ": succeeds, "finishTime": "", "reason": "", "extend": ""});
-        self.jobs
-            .report(node, &Header::default(), &path.as_str().into(), status)
-            .await;
-    }
-
-    async fn status(&self, kind: &str, name: &str) -> Value {
-        let job = self.api(kind).get(name).await.unwrap();
-        job.data.get("status").cloned().unwrap_or_default()
-    }
-
-    /// Waits for the phases of a job and its nodes: `Completed: Successful Failure`.
-    async fn wait(&self, kind: &str, name: &str, wanted: &str) -> Value {
-        eventually(wanted, async || {
-            let status = self.status(kind, name).await;
-            let found = phases(&status);
-            if found == wanted {
-                Ok(status)
-            } else {
-                Err(found)
-            }
-        })
-        .await
-    }
-
-    /// Counts the messages that nodes were sent with this operation.
-    fn count_sent(&self, operation: &str) -> usize {
-        let sent = self.sent.lock();
-        sent.iter()
-            .filter(|message| message.route.operation.as_str() == operation)
-            .count()
-    }
-}
-
-fn phases(status: &Value) -> String {
-    let nodes = status["nodeStatus"].as_array().cloned().unwrap_or_default();
-    let each: Vec<&str> = nodes
-        .iter()
-        .filter_map(|node| node["phase"].as_str())
-        .collect();
-    format!(
-        "{}: {}",
-        status["phase"].as_str().unwrap_or_default(),
-        each.join(" ")
-    )
-}
-
-/// Reports every action of a job on a node.
-async fn answer(jobs: &NodeJobs, message: &Message, path: JobPath, behaviour: Behaviour) {
-    let mut at = Action::Check;
-    loop {
-        let fails = match behaviour {
-            Behaviour::Silent => return,
-            Behaviour::Late(time) => {
-                testkit::at(tokio::time::Instant::now() + time).await;
-                false
-            }
-            Behaviour::Fails(action) => action == at,
-            Behaviour::Succeeds | Behaviour::Stops => false,
-        };
-        let extend = match at {
-            Action::BackUp => ",v1.0.0",
-            Action::Upgrade => "v1.0.0,v1.23.0",
-            Action::Pull => r#"[{"image":"a/b:1","status":"True","reason":""}]"#,
-            _ => "",
-        };
-        let reason = if fails { "no space" } else { "" };
-        let status = json!({"action": at.as_str(), "succ": !fails, "finishTime": "2026-07-25T17:20:01Z", "reason": reason, "extend": extend});
-        let header = Header {
-            parent_msg_id: message.header.msg_id.clone(),
-            ..Header::default()
-        };
-        jobs.report(
-            &path.node,
-            &header,
-            &path.to_string().as_str().into(),
-            status,
-        )
-        .await;
-        match path.kind.next(at, !fails).unwrap() {
-            Next::Action(_) if matches!(behaviour, Behaviour::Stops) => return,
-            Next::Action(next) => at = next,
-            Next::End(_) => return,
-        }
-    }
-}
-
-fn upgrade(name: &str, mut spec: Value) -> Value {
-    spec["version"] = json!("v1.23.0");
-    json!({"metadata": {"name": name}, "spec": spec})
-}
-
-const UPGRADE: &str = "NodeUpgradeJob";
+use self::world::{Behaviour, UPGRADE, World, phases, upgrade};
 
 #[tokio::test]
 async fn each_wanted_node_has_an_entry_with_its_reason() {
@@ -283,12 +81,12 @@ async fn each_wanted_node_has_an_entry_with_its_reason() {
         (
             "none",
             json!({}),
-            "neither nodeNames nor labelSelector is set; set one of them",
+            "spec.nodeNames: exactly one of nodeNames and labelSelector is required",
         ),
         (
             "both",
             json!({"nodeNames": ["edge-1"], "labelSelector": {}}),
-            "both nodeNames and labelSelector are set; set one of them",
+            "spec.nodeNames: exactly one of nodeNames and labelSelector is required",
         ),
         (
             "nobody",
@@ -298,14 +96,49 @@ async fn each_wanted_node_has_an_entry_with_its_reason() {
         (
             "half",
             json!({"nodeNames": ["edge-1"], "failureTolerate": "abc"}),
-            "failureTolerate \"abc\" is not a number from 0 to 1",
+            "spec.failureTolerate: must be a number from 0 to 1, for example \"0.1\"",
+        ),
+        (
+            "shell",
+            json!({"nodeNames": ["edge-1"], "image": "x/y;z", "checkItems": ["gpu"]}),
+            "spec.checkItems: \"gpu\" is unknown; use cpu, mem or disk; spec.image: must be the name of an image with at least one slash, \
+             for example kubeedge/installation-package",
         ),
     ] {
         world.create(UPGRADE, upgrade(name, spec)).await;
         let status = world.wait(UPGRADE, name, "Failure: ").await;
         assert_eq!(status["reason"], why);
+        assert_eq!(status["conditions"][0]["message"], why);
+        world.wait_event("Failed", why).await;
     }
     check_events(&world).await;
+}
+
+#[tokio::test]
+async fn a_job_that_is_changed_ends() {
+    let world = World::start(&MemoryStore::new(), true);
+    let namespace = json!({"metadata": {"name": "default"}});
+    world.create("Namespace", namespace).await;
+    for node in ["edge-1", "edge-2"] {
+        world.node(node, true, true).await;
+        world.connect(node, Behaviour::Stops);
+    }
+    let spec = json!({"nodeNames": ["edge-1", "edge-2"]});
+    world.create(UPGRADE, upgrade("up", spec)).await;
+    let wanted = "InProgress: InProgress Pending";
+    world.wait(UPGRADE, "up", wanted).await;
+    let change = json!({"spec": {"version": "v9.9.9"}});
+    let patch = kube::api::Patch::Merge(&change);
+    let api = world.api(UPGRADE);
+    let params = kube::api::PatchParams::default();
+    api.patch("up", &params, &patch).await.unwrap();
+    let status = world.wait(UPGRADE, "up", "Failure: Failure Failure").await;
+    let why = "spec: was changed after the job was created; delete the job and create it again";
+    assert_eq!(
+        (&status["reason"], &status["nodeStatus"][1]["reason"]),
+        (&json!(why), &json!(why))
+    );
+    world.wait_event("Failed", why).await;
 }
 
 /// Checks the events of a node that cannot take part, and of one that reports a failure.
@@ -314,20 +147,11 @@ async fn check_events(world: &World) {
     world.connect("full", Behaviour::Fails(Action::Check));
     let names = json!({"nodeNames": ["full"]});
     world.create(UPGRADE, upgrade("full", names)).await;
-    let events = Api::<Event>::all(world.api.client.clone());
     for message in [
         "node cloud: the node is not an edge node",
         "node full: Check: no space",
     ] {
-        eventually(message, async || {
-            let all = events.list(&ListParams::default()).await.unwrap();
-            let found = all.items.iter().any(|event| {
-                event.reason.as_deref() == Some("NodeFailed")
-                    && event.message.as_deref() == Some(message)
-            });
-            if found { Ok(()) } else { Err(all.items.len()) }
-        })
-        .await;
+        world.wait_event("NodeFailed", message).await;
     }
 }
 
@@ -509,6 +333,23 @@ async fn a_silent_node_frees_its_place_and_a_late_one_is_still_counted() {
 }
 
 #[tokio::test]
+async fn nodes_that_wait_for_their_turn_do_not_time_out() {
+    let world = World::start(&MemoryStore::new(), true);
+    let names: Vec<String> = (0..6).map(|number| format!("edge-{number}")).collect();
+    for name in &names {
+        world.node(name, true, true).await;
+        // each of two actions
+        world.connect(name, Behaviour::Late(Duration::from_millis(300)));
+    }
+    let template =
+        json!({"images": ["a/b:1"], "nodeNames": names, "concurrency": 1, "timeoutSeconds": 2});
+    let job = json!({"metadata": {"name": "long"}, "spec": {"imagePrePullTemplate": template}});
+    world.create("ImagePrePullJob", job).await;
+    let wanted = format!("Completed:{}", " Successful".repeat(names.len()));
+    world.wait("ImagePrePullJob", "long", &wanted).await;
+}
+
+#[tokio::test]
 async fn foreign_and_repeated_reports_change_nothing() {
     let world = World::start(&MemoryStore::new(), false);
     world.node("edge-1", true, true).await;
@@ -569,116 +410,6 @@ async fn foreign_and_repeated_reports_change_nothing() {
         .wait(UPGRADE, "up", "InProgress: Failure InProgress")
         .await;
     assert_eq!(status["nodeStatus"][0]["reason"], "Upgrade failed");
-}
-
-#[tokio::test]
-async fn a_job_of_the_same_name_is_another_job() {
-    let world = World::start(&MemoryStore::new(), true);
-    world.node("edge-1", true, true).await;
-    world.connect("edge-1", Behaviour::Silent);
-    let job = || upgrade("up", json!({"nodeNames": ["edge-1"]}));
-    world.create(UPGRADE, job()).await;
-    until("the first message", || world.count_sent("Check") == 1).await;
-    world
-        .api(UPGRADE)
-        .delete("up", &DeleteParams::default())
-        .await
-        .unwrap();
-    until("the cancellation", || world.count_sent("Cancel") == 1).await;
-    world.create(UPGRADE, job()).await;
-    until("the second message", || world.count_sent("Check") == 2).await;
-    let first = world.sent.lock()[0].clone();
-    let path = JobPath::parse(first.route.resource.as_str()).unwrap();
-    answer(&world.jobs, &first, path, Behaviour::Succeeds).await;
-    assert_eq!(
-        phases(&world.status(UPGRADE, "up").await),
-        "InProgress: InProgress"
-    );
-}
-
-#[tokio::test]
-async fn jobs_go_on_after_a_restart_of_the_cloud_and_of_connections() {
-    for is_own in [true, false] {
-        let store = MemoryStore::new();
-        let names = ["edge-1", "edge-2", "edge-3", "edge-4", "edge-5"];
-        let world = World::start(&store, is_own);
-        for name in names {
-            world.node(name, true, true).await;
-        }
-        world.connect("edge-1", Behaviour::Succeeds);
-        world.connect("edge-2", Behaviour::Stops);
-        world
-            .create(
-                UPGRADE,
-                upgrade("up", json!({"nodeNames": names, "concurrency": 1})),
-            )
-            .await;
-        world
-            .wait(
-                UPGRADE,
-                "up",
-                "InProgress: Successful InProgress Pending Pending Pending",
-            )
-            .await;
-        eventually("the first report of the second node", async || {
-            let status = world.status(UPGRADE, "up").await;
-            if status["nodeStatus"][1]["actionFlow"].is_array() {
-                Ok(())
-            } else {
-                Err(status)
-            }
-        })
-        .await;
-        drop(world);
-
-        let world = World::start(&store, is_own);
-        for name in names {
-            world.connect(name, Behaviour::Succeeds);
-        }
-        if !is_own {
-            // an agent that is not ours is not asked again once it has reported; it goes on by itself
-            until("all jobs are read", || world.jobs.knows("edge-2")).await;
-            assert_eq!(world.count_sent("Check"), 0);
-            let path = "operations.kubeedge.io/v1alpha2/nodeupgradejob/up/node/edge-2";
-            let done = json!({"action": "Upgrade", "succ": true});
-            world
-                .jobs
-                .report("edge-2", &Header::default(), &path.into(), done)
-                .await;
-        }
-        world
-            .wait(
-                UPGRADE,
-                "up",
-                "Completed: Successful Successful Successful Successful Successful",
-            )
-            .await;
-        assert_eq!(world.count_sent("Check"), if is_own { 4 } else { 3 });
-    }
-}
-
-#[tokio::test]
-async fn a_node_that_reconnects_is_sent_its_action_again() {
-    let world = World::start(&MemoryStore::new(), false);
-    world.node("edge-1", true, true).await;
-    world.connect("edge-1", Behaviour::Silent);
-    world
-        .create(UPGRADE, upgrade("up", json!({"nodeNames": ["edge-1"]})))
-        .await;
-    until("the first message", || world.count_sent("Check") == 1).await;
-    world.disconnect("edge-1");
-    world.connect("edge-1", Behaviour::Succeeds);
-    world.wait(UPGRADE, "up", "Completed: Successful").await;
-    let sent = world.sent.lock().clone();
-    assert_eq!(sent.len(), 2);
-    let spec = json!({"version": "v1.23.0", "nodeNames": ["edge-1"], "imageDigestGatter": null,
-        "concurrency": 1, "timeoutSeconds": 300, "failureTolerate": "0.1"});
-    assert_eq!(sent[0].content, spec);
-    assert_eq!(sent[0].route.source.as_str(), "taskmanager");
-    assert_eq!(
-        sent[0].header.msg_id,
-        world.api(UPGRADE).get("up").await.unwrap().uid().unwrap()
-    );
 }
 
 #[tokio::test]
