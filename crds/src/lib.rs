@@ -46,7 +46,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
             None,
         ),
         with_rules(
-            deprecate(opened(
+            deprecate(with_open_version(
                 with_defaults(
                     operations::ImagePrePullJob::crd(),
                     &["spec", "imagePrePullTemplate"],
@@ -60,7 +60,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
             )),
         ),
         with_rules(
-            deprecate(opened(
+            deprecate(with_open_version(
                 with_defaults(operations::NodeUpgradeJob::crd(), &["spec"]),
                 "v1alpha1",
             )),
@@ -127,7 +127,7 @@ fn also(crd: CustomResourceDefinition, name: &str) -> CustomResourceDefinition {
 }
 
 /// Adds an older version whose specification has the same fields, and may have others.
-fn opened(crd: CustomResourceDefinition, name: &str) -> CustomResourceDefinition {
+fn with_open_version(crd: CustomResourceDefinition, name: &str) -> CustomResourceDefinition {
     let newest = crd.spec.versions.first();
     let schema = newest.and_then(|newest| newest.schema.as_ref()?.open_api_v3_schema.as_ref());
     let spec = schema.and_then(|schema| schema.properties.as_ref()?.get("spec"));

@@ -58,8 +58,9 @@ impl Due {
         }
         for (name, node) in &mut task.nodes {
             let known = before.as_ref().and_then(|before| before.nodes.get(name));
-            (node.sent, node.asked) =
-                known.map_or_else(Default::default, |node| (node.sent, node.asked));
+            if let Some(known) = known {
+                (node.sent, node.asked) = (known.sent, known.asked);
+            }
             let jobs = self.by_node.entry(name.clone()).or_default();
             jobs.insert(task.uid.clone());
         }
