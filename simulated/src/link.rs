@@ -137,7 +137,7 @@ impl Way {
                 }
             }
         };
-        tokio::select! {
+        clock::select! {
             biased;
             // cancel-safe: the connection is over.
             () = self.end.cancelled() => {}

@@ -54,8 +54,7 @@ impl Pods {
         loop {
             // It was too far behind and starts again with a list.
             let _ = self.follow().await;
-            self.watcher
-                .note(format_args!("{} looks at everything", self.node));
+            clock::trace(|| format!("{} looks at everything", self.node));
         }
     }
 
@@ -94,10 +93,7 @@ impl Pods {
     async fn look(&self, name: &str) {
         while let Err(kube::Error::Api(status)) = self.act(name).await {
             // The pod is gone or was replaced; the next turn sees that.
-            self.watcher.note(format_args!(
-                "{} could not write {name}: {}",
-                self.node, status.code
-            ));
+            clock::trace(|| format!("{} could not write {name}: {}", self.node, status.code));
             sleep(AGAIN).await;
         }
     }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use clock::Instant;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{sleep, sleep_until};
 use wire::{ResourceType, Upstream};
 
 use crate::{World, settled::list, watcher::FOREIGN, world::PODS};
@@ -45,13 +46,12 @@ impl World {
     /// Starts and connects at random what is down.
     fn come_back(&mut self) {
         if !self.cloud.runs() && self.chance.permille(400) {
-            self.watcher.note(format_args!("the cloud starts"));
+            clock::trace(|| format!("the cloud starts"));
             self.cloud.start();
         }
         for node in 0..self.nodes.len() {
             if !self.nodes[node].runs() && self.chance.permille(500) {
-                self.watcher
-                    .note(format_args!("{} starts", self.nodes[node].name));
+                clock::trace(|| format!("{} starts", self.nodes[node].name));
                 self.nodes[node].start();
             }
             if self.chance.permille(600) {
@@ -108,8 +108,7 @@ impl World {
             .pods()
             .create(&PostParams::default(), &pod(name, &node, map, secret))
             .await;
-        self.watcher
-            .note(format_args!("create {name} on {node}: {}", outcome(&made)));
+        clock::trace(|| format!("create {name} on {node}: {}", outcome(&made)));
     }
 
     async fn label_pod(&mut self) {
@@ -120,8 +119,7 @@ impl World {
             .pods()
             .patch(name, &PatchParams::default(), &patch)
             .await;
-        self.watcher
-            .note(format_args!("label {name}: {}", outcome(&made)));
+        clock::trace(|| format!("label {name}: {}", outcome(&made)));
     }
 
     async fn delete_pod(&mut self) {
@@ -132,10 +130,7 @@ impl World {
             ..DeleteParams::default()
         };
         let made = self.pods().delete(name, &options).await;
-        self.watcher.note(format_args!(
-            "delete {name}, force {force}: {}",
-            outcome(&made)
-        ));
+        clock::trace(|| format!("delete {name}, force {force}: {}", outcome(&made)));
     }
 
     async fn put_thing(&mut self) {
@@ -155,7 +150,7 @@ impl World {
                     .await,
             )
         };
-        self.watcher.note(format_args!("put {name}: {made}"));
+        clock::trace(|| format!("put {name}: {made}"));
     }
 
     async fn delete_thing(&mut self) {
@@ -174,7 +169,7 @@ impl World {
                     .await,
             )
         };
-        self.watcher.note(format_args!("delete {name}: {made}"));
+        clock::trace(|| format!("delete {name}: {made}"));
     }
 
     async fn report_pod(&mut self) {
@@ -195,11 +190,7 @@ impl World {
             return;
         };
         let made = pods.report(&name, &uid, "Running").await;
-        self.watcher.note(format_args!(
-            "{} reports {name}: {}",
-            pods.node,
-            outcome(&made)
-        ));
+        clock::trace(|| format!("{} reports {name}: {}", pods.node, outcome(&made)));
     }
 
     async fn report_node(&mut self) {
@@ -208,19 +199,14 @@ impl World {
             return;
         };
         let made = pods.report_node().await;
-        self.watcher.note(format_args!(
-            "{} reports itself: {}",
-            pods.node,
-            outcome(&made)
-        ));
+        clock::trace(|| format!("{} reports itself: {}", pods.node, outcome(&made)));
     }
 
     fn swallow(&mut self) {
         let node = self.node();
         let node = &self.nodes[node];
         if let Some(connection) = &node.connection {
-            self.watcher
-                .note(format_args!("{}'s link swallows", node.name));
+            clock::trace(|| format!("{}'s link swallows", node.name));
             connection.swallow();
         }
     }
@@ -228,12 +214,12 @@ impl World {
     fn kill_agent(&mut self) {
         let node = self.node();
         let node = &mut self.nodes[node];
-        self.watcher.note(format_args!("{} is killed", node.name));
+        clock::trace(|| format!("{} is killed", node.name));
         node.kill();
     }
 
     fn kill_cloud(&mut self) {
-        self.watcher.note(format_args!("the cloud is killed"));
+        clock::trace(|| format!("the cloud is killed"));
         self.cloud.kill();
     }
 
@@ -253,8 +239,7 @@ impl World {
         let patch =
             json!({"metadata": {"annotations": {"by": FOREIGN}}, "status": {"reason": FOREIGN}});
         let message = Upstream::pod_patch("default", name, patch.to_string()).into_message(0);
-        self.watcher
-            .note(format_args!("{} reaches out for {name}", node.name));
+        clock::trace(|| format!("{} reaches out for {name}", node.name));
         // An offline node reaches nobody.
         let _ = hub.send(message).await;
     }

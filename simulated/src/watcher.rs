@@ -10,7 +10,6 @@
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
-    fmt,
     sync::Arc,
 };
 
@@ -22,8 +21,6 @@ use serde_json::Value;
 use wire::{
     Change, Down, Downstream, Message, ResourcePath, ResourceType, Up, Upstream, lane::needs_ack,
 };
-
-use crate::Trace;
 
 /// For how many messages of a node an acknowledgement may still come.
 const REMEMBERED: usize = 256;
@@ -44,7 +41,6 @@ pub(crate) enum Direction {
 pub struct Watcher(Arc<Mutex<State>>);
 
 struct State {
-    trace: Trace,
     broken: Vec<String>,
     cloud: Option<Arc<MemoryStore>>,
     nodes: BTreeMap<String, Seen>,
@@ -76,7 +72,6 @@ struct Sent {
 impl Watcher {
     pub(crate) fn new() -> Self {
         let state = State {
-            trace: Trace::new(),
             broken: Vec::new(),
             cloud: None,
             nodes: BTreeMap::new(),
@@ -84,11 +79,6 @@ impl Watcher {
             recorded: BTreeMap::new(),
         };
         Self(Arc::new(Mutex::new(state)))
-    }
-
-    /// Calls `look` with the trace.
-    pub fn trace<T>(&self, look: impl FnOnce(&mut Trace) -> T) -> T {
-        look(&mut self.0.lock().trace)
     }
 
     /// Returns the violations of rules so far.
@@ -103,10 +93,6 @@ impl Watcher {
 
     pub(crate) fn broke(&self, what: String) {
         self.0.lock().broken.push(what);
-    }
-
-    pub(crate) fn note(&self, text: fmt::Arguments<'_>) {
-        self.0.lock().trace.line(text);
     }
 
     pub(crate) fn cloud_is(&self, store: Arc<MemoryStore>) {
@@ -142,11 +128,13 @@ impl Watcher {
         let route = &message.route;
         let what = if message.content == "OK" { " OK" } else { "" };
         state.record(node, direction, message);
-        state.trace.line(format_args!(
-            "{node} {arrow} {} {}{what}",
-            route.operation.as_str(),
-            display_path(route.resource.as_str())
-        ));
+        clock::trace(|| {
+            format!(
+                "{node} {arrow} {} {}{what}",
+                route.operation.as_str(),
+                display_path(route.resource.as_str())
+            )
+        });
         match direction {
             Direction::Up => state.told_by(node, message),
             Direction::Down => state.told_to(node, message),
@@ -156,7 +144,7 @@ impl Watcher {
     /// Records that a pod was started.
     pub(crate) fn record_start(&self, node: &str, name: &str, uid: &str) {
         let mut state = self.0.lock();
-        state.trace.line(format_args!("{node} starts {name}"));
+        clock::trace(|| format!("{node} starts {name}"));
         let starts = state
             .nodes
             .entry(node.to_owned())
@@ -176,7 +164,7 @@ impl Watcher {
     /// Records that a pod was stopped.
     pub(crate) fn record_stop(&self, node: &str, name: &str, uid: &str) {
         let mut state = self.0.lock();
-        state.trace.line(format_args!("{node} stops {name}"));
+        clock::trace(|| format!("{node} stops {name}"));
         let pod = state
             .cloud
             .as_ref()

@@ -1,11 +1,11 @@
 //! A world: a cloud, two nodes, and the operations on them.
 
-use std::{future::Future, time::Duration};
-
+use clock::Instant;
+use std::time::Duration;
 use testkit::Random;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
-use crate::{Faults, Trace, cloud::Cloud, node::Node, settled, watcher::Watcher};
+use crate::{Faults, cloud::Cloud, node::Node, settled, watcher::Watcher};
 
 /// The names of pods.
 pub(crate) const PODS: [&str; 6] = ["pod-a", "pod-b", "pod-c", "pod-d", "pod-e", "pod-f"];
@@ -17,7 +17,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A simulated world.
 pub struct World {
-    pub(crate) seed: u64,
     pub(crate) chance: Random,
     pub(crate) cloud: Cloud,
     pub(crate) nodes: Vec<Node>,
@@ -34,24 +33,6 @@ pub struct Life {
     pub time: Duration,
 }
 
-/// The result of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// The number of the trace's lines, and their digest.
-    pub digest: (u64, u64),
-    /// The violations of rules with the newest lines of the trace; `None` if there are none.
-    pub broken: Option<String>,
-}
-
-/// Runs `story` in virtual time, which advances as soon as nothing is left to do at one instant.
-pub fn run<T>(story: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build();
-    runtime.expect("a runtime").block_on(story)
-}
-
 impl World {
     /// Creates a world with this seed, whose links have these faults; everything runs and nothing is connected.
     pub async fn new(seed: u64, faults: Faults) -> Self {
@@ -62,7 +43,6 @@ impl World {
         let mut nodes = vec![node("edge-1"), node("edge-2")];
         nodes.iter_mut().for_each(Node::start);
         Self {
-            seed,
             chance: Random::of(seed, &["steps"], 0),
             cloud,
             nodes,
@@ -71,8 +51,8 @@ impl World {
         }
     }
 
-    /// Runs one seed: a life, then the end of all faults. `show` keeps the whole trace.
-    pub async fn live(seed: u64, life: Life, show: bool) -> (Run, Trace) {
+    /// Runs one seed: a life, then the end of all faults. Returns the violations of rules.
+    pub async fn live(seed: u64, life: Life) -> Vec<String> {
         let faults = Faults {
             delay: 20,
             twice: 20,
@@ -80,9 +60,6 @@ impl World {
         };
         let mut world = Self::new(seed, faults).await;
         let begun = Instant::now();
-        if show {
-            world.watcher.trace(Trace::keep_all);
-        }
         for number in 1..=life.steps {
             world.step().await;
             // Each step has an equal part of the time, however long it took itself.
@@ -94,7 +71,7 @@ impl World {
         if world.watcher.violations().is_empty() {
             world.heal().await;
         }
-        world.end()
+        world.watcher.violations()
     }
 
     /// Creates a settled world with this seed and with running pods.
@@ -119,7 +96,7 @@ impl World {
 
     /// Ends all faults and waits until everything has arrived.
     pub async fn heal(&mut self) {
-        self.watcher.note(format_args!("all faults end"));
+        clock::trace(|| format!("all faults end"));
         if !self.cloud.runs() {
             self.cloud.start();
         }
@@ -161,7 +138,7 @@ impl World {
             return;
         }
         if let Some(end) = node.connect(self.faults) {
-            self.watcher.note(format_args!("{} connects", node.name));
+            clock::trace(|| format!("{} connects", node.name));
             self.cloud.accept(&node.name, end);
         }
     }
@@ -170,33 +147,12 @@ impl World {
     pub fn cut_link(&mut self, node: usize) {
         let node = &mut self.nodes[node];
         if node.connection.take().is_some() {
-            self.watcher.note(format_args!("{} is cut off", node.name));
+            clock::trace(|| format!("{} is cut off", node.name));
         }
     }
 
     /// Returns the watcher, which has recorded everything.
     pub fn watcher(&self) -> &Watcher {
         &self.watcher
-    }
-
-    fn end(self) -> (Run, Trace) {
-        let broken = self.watcher.violations();
-        let trace = self
-            .watcher
-            .trace(|trace| std::mem::replace(trace, Trace::new()));
-        let broken = (!broken.is_empty()).then(|| {
-            format!(
-                "seed {}:\n{trace}\nbroken:\n{}",
-                self.seed,
-                broken.join("\n")
-            )
-        });
-        (
-            Run {
-                digest: trace.digest(),
-                broken,
-            },
-            trace,
-        )
     }
 }

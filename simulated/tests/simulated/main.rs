@@ -25,6 +25,17 @@ fn number(name: &str) -> Option<u64> {
     )
 }
 
+/// Fails with the violations of rules of a simulation, after its newest lines.
+fn check(simulated: clock::Simulated<Vec<String>>) {
+    let broken = simulated.result;
+    let lines: Vec<_> = simulated.trace.kept.into();
+    assert!(
+        broken.is_empty(),
+        "{}\nbroken: {broken:#?}",
+        lines.join("\n")
+    );
+}
+
 /// Says with which settings a failure is seen again, whatever fails while it lives.
 struct Again(String);
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use clock::simulate;
 use record::{Limits, Recording, Side};
 use replay::{Plan, Script, Selection};
 use simulated::World;
@@ -15,13 +16,13 @@ fn record(seed: u64, file: &Path) -> serde_json::Value {
         redact: false,
     });
     let recording = recording.expect("a recording");
-    let state = simulated::run(async {
+    let state = simulate(seed, async {
         let world = World::with_recorder(seed, recording.recorder()).await;
         assert!(world.watcher().violations().is_empty());
         world.end_state()
     });
     recording.finish();
-    state
+    state.expect("a simulation").result
 }
 
 #[test]
@@ -37,10 +38,11 @@ fn a_recording_of_a_world_replays_to_the_same_end_state() {
         };
         let script = Script::open(&file, &selection).expect("the recording");
         let plan = Plan::new(&script, Side::Edge).expect("a plan");
-        let (replayed, outcome) = simulated::run(async {
+        let replay = simulate(seed, async {
             let (world, outcome) = World::replay(seed, plan).await;
             (world.end_state(), outcome)
         });
+        let (replayed, outcome) = replay.expect("a simulation").result;
         let text = outcome.to_text(["recording", "replay"]);
         // how many states of a Node are sent depends on timing
         assert!(outcome.unsent.is_empty(), "seed {seed}: {text}");

@@ -8,9 +8,10 @@ use std::{
     time::Duration,
 };
 
-use simulated::{Life, World, run};
+use clock::{simulate, simulate_with_trace};
+use simulated::{Life, World};
 
-use crate::{Again, number};
+use crate::{Again, check, number};
 
 /// Worlds in the suite in which something happens all the time …
 const BUSY: (u64, Life) = (
@@ -45,13 +46,14 @@ fn live(seed: u64, life: Life, show: bool) {
         "OUTRIGGER_SEED={seed} OUTRIGGER_STEPS={} OUTRIGGER_HOURS={hours}",
         life.steps
     ));
-    let (ended, trace) = run(World::live(seed, life, show));
-    if show {
-        println!("{trace}");
+    if !show {
+        return check(simulate(seed, World::live(seed, life)).unwrap());
     }
-    if let Some(broken) = ended.broken {
-        panic!("{broken}");
+    let mut ended = simulate_with_trace(seed, World::live(seed, life)).unwrap();
+    for line in std::mem::take(&mut ended.trace.kept) {
+        println!("{line}");
     }
+    check(ended);
 }
 
 /// All lives that are asked for, on all processors.
@@ -102,27 +104,24 @@ fn no_day_breaks_a_rule() {
 fn a_seed_gives_the_same_run_each_time() {
     let life = steps(BUSY.1);
     for seed in 0..4 {
-        let (first, trace) = run(World::live(seed, life, true));
-        let (second, again) = run(World::live(seed, life, true));
-        if first.digest != second.digest {
-            let (trace, again) = (trace.to_string(), again.to_string());
-            let differs = trace
-                .lines()
-                .zip(again.lines())
-                .position(|(one, other)| one != other);
-            let at = differs.unwrap_or_else(|| trace.lines().count().min(again.lines().count()));
-            let part = |text: &str| {
-                text.lines()
-                    .skip(at.saturating_sub(20))
-                    .take(25)
-                    .collect::<Vec<_>>()
-                    .join("\n")
+        let run = || simulate_with_trace(seed, World::live(seed, life)).unwrap();
+        let (first, second) = (run().trace, run().trace);
+        let differs = first
+            .kept
+            .iter()
+            .zip(&second.kept)
+            .position(|(one, other)| one != other);
+        if let Some(at) = differs {
+            let part = |trace: &clock::Trace| {
+                let lines = trace.kept.iter().skip(at.saturating_sub(20)).take(25);
+                lines.cloned().collect::<Vec<_>>().join("\n")
             };
             panic!(
                 "seed {seed} differs from line {at} on:\n{}\n----\n{}",
-                part(&trace),
-                part(&again)
+                part(&first),
+                part(&second)
             );
         }
+        assert_eq!(first.lines, second.lines, "seed {seed}");
     }
 }
