@@ -56,13 +56,13 @@ pub(crate) async fn creates() -> anyhow::Result<Vec<Figure>> {
     let processor = processor_seconds()? - used;
     Ok(vec![
         Figure {
-            name: "api.creates",
+            name: "api.creates".into(),
             value: CREATES as f64 / seconds,
             unit: "pods/s",
         },
         // Unlike the rate, this does not depend on the machine's other load.
         Figure {
-            name: "api.creates.processor",
+            name: "api.creates.processor".into(),
             value: processor / CREATES as f64 * 1e6,
             unit: "us/pod",
         },

@@ -112,7 +112,7 @@ pub(crate) async fn many() -> anyhow::Result<Vec<Figure>> {
         .await
         .context("the devices do not reach the node")??;
     figures.push(Figure {
-        name: "devices.10000-known",
+        name: "devices.10000-known".into(),
         value: begun.elapsed().as_secs_f64(),
         unit: "s",
     });

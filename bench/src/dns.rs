@@ -98,17 +98,17 @@ fn measure(server: SocketAddr) -> anyhow::Result<Vec<Figure>> {
     let at = |part: usize| waits[waits.len() * part / 100].as_secs_f64() * 1e6;
     Ok(vec![
         Figure {
-            name: "dns.answer.p50",
+            name: "dns.answer.p50".into(),
             value: at(50),
             unit: "µs",
         },
         Figure {
-            name: "dns.answer.p99",
+            name: "dns.answer.p99".into(),
             value: at(99),
             unit: "µs",
         },
         Figure {
-            name: "dns.answers-of-one-core",
+            name: "dns.answers-of-one-core".into(),
             value: answers / seconds,
             unit: "1/s",
         },

@@ -66,7 +66,11 @@ pub(crate) async fn steady() -> anyhow::Result<Vec<Figure>> {
     let seconds = begun.elapsed().as_secs_f64();
     let cores = (processor_seconds()? - used) / seconds;
     late.sort_unstable();
-    let figure = |name, value, unit| Figure { name, value, unit };
+    let figure = |name: &'static str, value, unit| Figure {
+        name: name.into(),
+        value,
+        unit,
+    };
     Ok(vec![
         figure(
             "api.fanout",

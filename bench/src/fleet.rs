@@ -62,27 +62,27 @@ pub(crate) async fn converge() -> anyhow::Result<Vec<Figure>> {
     cloud.stop().await?;
     Ok(vec![
         Figure {
-            name: "fleet.1000-pods-10-nodes",
+            name: "fleet.1000-pods-10-nodes".into(),
             value: seconds,
             unit: "s",
         },
         Figure {
-            name: "fleet.1000-pods-10-nodes.rate",
+            name: "fleet.1000-pods-10-nodes.rate".into(),
             value: PODS as f64 / seconds,
             unit: "pods/s",
         },
         Figure {
-            name: "fleet.1000-pods-10-nodes.resident",
+            name: "fleet.1000-pods-10-nodes.resident".into(),
             value: megabytes,
             unit: "MB",
         },
         Figure {
-            name: "fleet.1000-pods-10-nodes.deletion-asked",
+            name: "fleet.1000-pods-10-nodes.deletion-asked".into(),
             value: asked,
             unit: "s",
         },
         Figure {
-            name: "fleet.1000-pods-10-nodes.gone",
+            name: "fleet.1000-pods-10-nodes.gone".into(),
             value: gone,
             unit: "s",
         },

@@ -1,5 +1,5 @@
-//! Benchmarks. Prints one JSON object per line: `{"name":…,"value":…,"unit":…}`. Arguments name the benchmarks to run; a name that
-//! ends with `.` runs all that begin with it.
+//! Benchmarks. Prints one JSON object per line: `{"name":…,"value":…,"unit":…,"load":…}`, with the load average of the machine. Arguments
+//! name the benchmarks to run; `fleet` also runs `fleet.nodes`.
 
 mod api;
 mod containerd;
@@ -7,6 +7,7 @@ mod devices;
 mod dns;
 mod fanout;
 mod fleet;
+mod fleet_size;
 mod memory;
 mod mesh;
 mod processes;
@@ -17,7 +18,7 @@ mod rules;
 mod twins;
 mod wait;
 
-use std::process::ExitCode;
+use std::{borrow::Cow, process::ExitCode};
 
 use anyhow::bail;
 use futures::future::LocalBoxFuture;
@@ -30,7 +31,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// One figure.
 struct Figure {
-    name: &'static str,
+    name: Cow<'static, str>,
     value: f64,
     unit: &'static str,
 }
@@ -41,12 +42,13 @@ type Bench = (
     fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>,
 );
 
-const BENCHES: [Bench; 18] = [
+const BENCHES: [Bench; 19] = [
     // This comes first, while no memory that others have freed can be reused.
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
     ("api.fanout", || Box::pin(fanout::steady())),
     ("fleet.1000-pods-10-nodes", || Box::pin(fleet::converge())),
+    ("fleet.nodes", || Box::pin(fleet_size::sizes())),
     ("reconnect-storm", || {
         Box::pin(reconnect_storm::reconnect_storm())
     }),
@@ -85,9 +87,10 @@ fn main() -> ExitCode {
 async fn run(wanted: &[String]) -> anyhow::Result<()> {
     let chosen = |name: &str| {
         wanted.is_empty()
-            || wanted
-                .iter()
-                .any(|want| name == want || (want.ends_with('.') && name.starts_with(want)))
+            || wanted.iter().any(|want| {
+                name.strip_prefix(want.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            })
     };
     let benches: Vec<_> = BENCHES.iter().filter(|(name, _)| chosen(name)).collect();
     if benches.is_empty() {
@@ -96,10 +99,16 @@ async fn run(wanted: &[String]) -> anyhow::Result<()> {
     }
     for (_, measure) in benches {
         for Figure { name, value, unit } in measure().await? {
-            print(&json!({"name": name, "value": value, "unit": unit}).to_string());
+            print(&json!({"name": name, "value": value, "unit": unit, "load": load()}).to_string());
         }
     }
     Ok(())
+}
+
+/// Returns the average number of running tasks of the last minute, see proc_loadavg(5); null if it is unknown.
+fn load() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_whitespace().next()?.parse().ok()
 }
 
 #[allow(clippy::print_stdout)]

@@ -43,12 +43,12 @@ pub(crate) async fn objects() -> anyhow::Result<Vec<Figure>> {
         / OBJECTS as f64;
     Ok(vec![
         Figure {
-            name: "api.memory",
+            name: "api.memory".into(),
             value: taken,
             unit: "bytes/object",
         },
         Figure {
-            name: "api.memory-to-json",
+            name: "api.memory-to-json".into(),
             value: taken / json,
             unit: "times",
         },

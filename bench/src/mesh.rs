@@ -82,37 +82,37 @@ fn measure() -> anyhow::Result<Vec<Figure>> {
     let taken = many(&mut rig)? - without;
     Ok(vec![
         Figure {
-            name: "mesh.request.direct",
+            name: "mesh.request.direct".into(),
             value: direct,
             unit: "µs",
         },
         Figure {
-            name: "mesh.request.service",
+            name: "mesh.request.service".into(),
             value: through,
             unit: "µs",
         },
         Figure {
-            name: "mesh.request.times",
+            name: "mesh.request.times".into(),
             value: through / direct,
             unit: "times",
         },
         Figure {
-            name: "mesh.stream.direct",
+            name: "mesh.stream.direct".into(),
             value: direct_stream,
             unit: "MB/s",
         },
         Figure {
-            name: "mesh.stream.service",
+            name: "mesh.stream.service".into(),
             value: through_stream,
             unit: "MB/s",
         },
         Figure {
-            name: "mesh.stream.part",
+            name: "mesh.stream.part".into(),
             value: through_stream / direct_stream * 100.0,
             unit: "%",
         },
         Figure {
-            name: "mesh.500-services",
+            name: "mesh.500-services".into(),
             value: taken,
             unit: "MB",
         },

@@ -1,6 +1,6 @@
 //! Measures the built programs as separate processes: how long they take to start, and how much memory they use.
 
-use std::{path::PathBuf, process::Stdio, time::Instant};
+use std::{net::SocketAddr, path::PathBuf, process::Stdio, time::Instant};
 
 use anyhow::{Context, ensure};
 use cloudsim::Addresses;
@@ -38,8 +38,8 @@ pub(crate) async fn start() -> anyhow::Result<Vec<Figure>> {
     for _ in 0..ROUNDS {
         rounds.push(round().await?);
     }
-    let figure = |name, unit, of: fn(&Round) -> f64| Figure {
-        name,
+    let figure = |name: &'static str, unit, of: fn(&Round) -> f64| Figure {
+        name: name.into(),
         unit,
         value: median(rounds.iter().map(of).collect()),
     };
@@ -79,7 +79,7 @@ async fn round() -> anyhow::Result<Round> {
         .args(ANY_PORTS)
         .arg("--kubeconfig")
         .arg(&kubeconfig);
-    let (cloud, said) = spawn(&mut cloud, "  nodes ").await?;
+    let (cloud, said) = spawn(&mut cloud, "  Ports ").await?;
     let cloud_ready = begun.elapsed().as_secs_f64();
     let client = client(&kubeconfig).await?;
     let token = Command::new(program_path("cloudsim")?)
@@ -155,28 +155,29 @@ async fn spawn(command: &mut Command, last: &str) -> anyhow::Result<(Child, Vec<
     anyhow::bail!("a program has ended and said: {said:?}")
 }
 
+/// Returns the addresses that nodes use, from the lines with the API and the ports.
 fn addresses(said: &[String]) -> anyhow::Result<Addresses> {
-    let of = |label: &str, scheme: &str| {
-        let line = said
+    let value = |label: &str| {
+        let mut values = said
             .iter()
-            .find(|line| line.trim_start().starts_with(label))
-            .context("an address is missing")?;
-        let address = line.split(scheme).nth(1).context("an address is missing")?;
-        anyhow::Ok(address.trim().parse::<std::net::SocketAddr>()?)
+            .map(|line| line.trim_start().strip_prefix(label));
+        values
+            .find_map(|value| value)
+            .map(str::trim)
+            .context("a line is missing")
+    };
+    let api: SocketAddr = value("API ")?.trim_start_matches("https://").parse()?;
+    let ports = value("Ports ")?;
+    let of = |server: &str| {
+        let port = ports.split(", ").find_map(|port| port.strip_suffix(server));
+        let port = port.context("a port is missing")?.trim().parse()?;
+        anyhow::Ok(SocketAddr::new(api.ip(), port))
     };
     Ok(Addresses {
-        api: Some(of("API", "https://")?),
-        health: None,
-        https: of("enrolment", "https://")?,
-        websocket: of("CloudHub", "wss://")?,
-        quic: None,
-        relay: None,
-        tunnel: None,
-        kubelets: None,
-        router: None,
-        replicas: None,
-        metrics_api: None,
-        page: None,
+        api: Some(api),
+        https: of("certificates")?,
+        websocket: of("CloudHub")?,
+        ..Addresses::nowhere()
     })
 }
 

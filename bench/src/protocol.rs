@@ -32,12 +32,12 @@ pub(crate) async fn codec() -> anyhow::Result<Vec<Figure>> {
     ensure!(seconds <= LIMIT, "{MESSAGES} messages took {seconds:.2} s");
     Ok(vec![
         Figure {
-            name: "protocol.messages",
+            name: "protocol.messages".into(),
             value: f64::from(MESSAGES) / seconds,
             unit: "messages/s",
         },
         Figure {
-            name: "protocol.bytes",
+            name: "protocol.bytes".into(),
             value: bytes as f64 / seconds / 1e6,
             unit: "MB/s",
         },

@@ -85,17 +85,17 @@ pub(crate) async fn reconnect_storm() -> anyhow::Result<Vec<Figure>> {
     let busiest = slots.iter().max().copied().unwrap_or_default();
     Ok(vec![
         Figure {
-            name: "reconnect-storm.busiest-quarter-second",
+            name: "reconnect-storm.busiest-quarter-second".into(),
             value: 100.0 * busiest as f64 / count as f64,
             unit: "% of the nodes",
         },
         Figure {
-            name: "reconnect-storm.ready-99-percent",
+            name: "reconnect-storm.ready-99-percent".into(),
             value: most,
             unit: "s",
         },
         Figure {
-            name: "reconnect-storm.ready-all",
+            name: "reconnect-storm.ready-all".into(),
             value: all,
             unit: "s",
         },

@@ -108,7 +108,7 @@ async fn measure(world: &World, echo: &Echo) -> anyhow::Result<Vec<Figure>> {
         });
     }
     figures.push(Figure {
-        name: "rules.mqtt",
+        name: "rules.mqtt".into(),
         value: messages(world, echo).await?,
         unit: "1/s",
     });

@@ -44,7 +44,7 @@ pub(crate) async fn updates() -> anyhow::Result<Vec<Figure>> {
     let node = Node::start(&directory.path().join("inside.db"), Some(internal), None).await?;
     let address = node.bus.internal_address().await.context("no broker")?;
     let mut figures = vec![Figure {
-        name: "twins.updates.internal",
+        name: "twins.updates.internal".into(),
         value: node.measure(address).await?,
         unit: "updates/s",
     }];
@@ -64,7 +64,7 @@ pub(crate) async fn updates() -> anyhow::Result<Vec<Figure>> {
         let node = Node::start(&directory.path().join("beside.db"), None, Some(external)).await?;
         let value = node.measure(address).await?;
         figures.push(Figure {
-            name: "twins.updates.mosquitto",
+            name: "twins.updates.mosquitto".into(),
             value,
             unit: "updates/s",
         });

@@ -147,6 +147,10 @@ async fn watch(mut rig: RealRig, names: [&'static str; 4]) -> anyhow::Result<Vec
     let units = ["ms per s", "MB", "MB", "MB"];
     let figures = names.into_iter().zip(values).zip(units);
     Ok(figures
-        .map(|((name, value), unit)| Figure { name, value, unit })
+        .map(|((name, value), unit): ((&'static str, _), _)| Figure {
+            name: name.into(),
+            value,
+            unit,
+        })
         .collect())
 }

@@ -58,7 +58,11 @@ pub(crate) async fn pods() -> anyhow::Result<Vec<Figure>> {
     let figures = |of: fn(&Ours) -> f64| median(many.ours.iter().map(of).collect());
     let change = config_change(&rig, &client).await?;
     tokio::task::spawn_blocking(move || drop(rig)).await?;
-    let figure = |name, value, unit| Figure { name, value, unit };
+    let figure = |name: &'static str, value, unit| Figure {
+        name: name.into(),
+        value,
+        unit,
+    };
     Ok(vec![
         figure("containerd.1-pod-bare", one.bare, "s"),
         figure(

@@ -70,7 +70,11 @@ pub(crate) async fn streams() -> anyhow::Result<Vec<Figure>> {
     .await?;
     let followed = follow(&rig, &pods).await?;
     tokio::task::spawn_blocking(move || drop(rig)).await?;
-    let figure = |name, value, unit| Figure { name, value, unit };
+    let figure = |name: &'static str, value, unit| Figure {
+        name: name.into(),
+        value,
+        unit,
+    };
     Ok(vec![
         figure("streams.exec-direct", commands.direct, "s"),
         figure("streams.exec", commands.ours, "s"),
