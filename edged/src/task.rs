@@ -89,25 +89,28 @@ impl Task {
             progress: (**progress).clone(),
         };
         let context = Arc::new(parts.context());
-        let retry = pods::retry::run(context.clone(), config.online.clone());
-        let pods = pods::run(context, inputs);
-        let devices = device_manager::run(parts.devices.clone());
-        let node_shutdown = node_shutdown::run(parts.node_shutdown());
-        let events = write_events(config, &parts, events);
-        let pleg = pleg::run(parts.pleg(), config.sync.relist);
-        let server = self.serve(&parts, shutdown.clone());
-        let orphans = orphans::run(parts.orphans(), progress.subscribe(), config.sync.orphans);
+        // Each is boxed where it is made: this future would keep space for all of them beside the boxes.
+        let retry = Box::pin(pods::retry::run(context.clone(), config.online.clone()));
+        let pods = Box::pin(pods::run(context, inputs));
+        let devices = Box::pin(device_manager::run(parts.devices.clone()));
+        let node_shutdown = Box::pin(node_shutdown::run(parts.node_shutdown()));
+        let events = Box::pin(write_events(config, &parts, events));
+        let pleg = Box::pin(pleg::run(parts.pleg(), config.sync.relist));
+        let server = Box::pin(self.serve(&parts, shutdown.clone()));
+        let (own, interval) = (parts.orphans(), config.sync.orphans);
+        let orphans = Box::pin(orphans::run(own, progress.subscribe(), interval));
         let missing_pods = missing_pods::run(parts.missing_pods(), progress.subscribe());
-        let node_upkeep = node_upkeep(&parts, progress.subscribe());
-        let node = node::run(config, parts.node(), progress, heart);
-        let liveness = check_liveness(triggers, heart.for_loop("pods"));
-        let static_pods = static_pods(config, &parts);
+        let missing_pods = Box::pin(missing_pods);
+        let node_upkeep = Box::pin(node_upkeep(&parts, progress.subscribe()));
+        let node = Box::pin(node::run(config, parts.node(), progress, heart));
+        let liveness = Box::pin(check_liveness(triggers, heart.for_loop("pods")));
+        let static_pods = Box::pin(static_pods(config, &parts));
         clock::select! {
             // cancel-safe: each part is level-triggered and starts from the current state.
             () = shutdown.cancelled() => {}
             // The caller cancels `shutdown` on an error, which ends the background tasks.
-            ended = Box::pin(server) => ended?,
-            () = async { tokio::join!(Box::pin(pleg), Box::pin(orphans), Box::pin(missing_pods), Box::pin(node), Box::pin(pods), Box::pin(events), Box::pin(static_pods), Box::pin(node_upkeep), Box::pin(liveness), Box::pin(retry), Box::pin(devices), Box::pin(node_shutdown)); } => {}
+            ended = server => ended?,
+            () = async { tokio::join!(pleg, orphans, missing_pods, node, pods, events, static_pods, node_upkeep, liveness, retry, devices, node_shutdown); } => {}
         }
         tokio::join!(parts.background.finish(), parts.runtime.finish());
         Ok(())

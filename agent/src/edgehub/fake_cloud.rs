@@ -15,7 +15,7 @@ pub(crate) struct FakeCloud {
     queue: Queue,
     waiters: Waiters,
     link: watch::Sender<Link>,
-    inbox: mpsc::Sender<Message>,
+    inbox: mpsc::Sender<Box<Message>>,
     connections: u64,
 }
 
@@ -69,7 +69,7 @@ impl FakeCloud {
     /// Sends a message of the cloud: to the request that it answers, else to the inbox, which drops it without a reader.
     pub(crate) async fn say(&self, message: Message) {
         if let Err(message) = self.waiters.deliver(message) {
-            self.inbox.send(*message).await.ok();
+            self.inbox.send(message).await.ok();
         }
     }
 }

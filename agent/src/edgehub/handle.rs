@@ -14,12 +14,12 @@ use super::{
 
 /// The messages of the cloud, for their one reader.
 #[derive(Debug)]
-pub struct Inbound(pub(super) mpsc::Receiver<Message>);
+pub struct Inbound(pub(super) mpsc::Receiver<Box<Message>>);
 
 impl Inbound {
     /// Returns the next message; `None` when EdgeHub has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<Message> {
-        self.0.recv().await
+        self.0.recv().await.map(|message| *message)
     }
 }
 
@@ -30,7 +30,7 @@ pub struct EdgeHub {
     pub(super) waiters: Waiters,
     pub(super) link: watch::Receiver<Link>,
     pub(super) traffic: Traffic,
-    pub(super) inbox: mpsc::WeakSender<Message>,
+    pub(super) inbox: mpsc::WeakSender<Box<Message>>,
 }
 
 impl EdgeHub {

@@ -34,7 +34,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct Endpoints {
     pub(super) queue: Queue,
-    pub(super) inbox: mpsc::Sender<Message>,
+    pub(super) inbox: mpsc::Sender<Box<Message>>,
     pub(super) waiters: Waiters,
     pub(super) traffic: Traffic,
 }
@@ -162,7 +162,7 @@ async fn read(
                     Err(message) => *message,
                 }
             };
-            place.send(message);
+            place.send(Box::new(message));
             break;
         }
     }

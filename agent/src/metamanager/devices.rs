@@ -98,29 +98,29 @@ impl DeviceObject {
 
 /// The cloud's messages about devices other than objects, for their one reader.
 #[derive(Debug)]
-pub struct CloudMessages(mpsc::Receiver<Downstream>);
+pub struct CloudMessages(mpsc::Receiver<Box<Downstream>>);
 
 impl CloudMessages {
     /// Returns the next message; `None` when MetaManager has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<Downstream> {
-        self.0.recv().await
+        self.0.recv().await.map(|message| *message)
     }
 }
 
 /// The messages of the cloud for topics, HTTP services or node jobs, each with the header that its answer needs, for their one
 /// reader.
 #[derive(Debug)]
-pub struct RouterMessages(mpsc::Receiver<Down>);
+pub struct RouterMessages(mpsc::Receiver<Box<Down>>);
 
 impl RouterMessages {
     /// Returns the next message; `None` when MetaManager has ended. Cancel-safe.
     pub async fn next(&mut self) -> Option<Down> {
-        self.0.recv().await
+        self.0.recv().await.map(|message| *message)
     }
 
     /// Returns messages that a test sends.
     #[cfg(test)]
-    pub(crate) fn of_test() -> (mpsc::Sender<Down>, Self) {
+    pub(crate) fn of_test() -> (mpsc::Sender<Box<Down>>, Self) {
         let (sender, messages) = mpsc::channel(MAX_QUEUED_MESSAGES);
         (sender, Self(messages))
     }
@@ -135,13 +135,13 @@ pub(super) struct ModuleReceivers {
     pub(super) jobs: RouterMessages,
 }
 
-/// Forwards messages to the modules that handle them.
+/// Forwards messages to the modules that handle them. They are boxed, since a channel reserves space for many.
 #[derive(Clone, Debug)]
 pub(super) struct ModuleForwarder {
-    devices: mpsc::Sender<Downstream>,
-    topics: mpsc::Sender<Down>,
-    services: mpsc::Sender<Down>,
-    jobs: mpsc::Sender<Down>,
+    devices: mpsc::Sender<Box<Downstream>>,
+    topics: mpsc::Sender<Box<Down>>,
+    services: mpsc::Sender<Box<Down>>,
+    jobs: mpsc::Sender<Box<Down>>,
 }
 
 impl ModuleForwarder {
@@ -193,10 +193,10 @@ impl ModuleForwarder {
             | Downstream::TwinDesired { .. } => {
                 return self
                     .devices
-                    .send(message)
+                    .send(Box::new(message))
                     .await
                     .err()
-                    .map(|unread| unread.0);
+                    .map(|unread| *unread.0);
             }
             Downstream::Subscription { .. } | Downstream::Publish { .. } => &self.topics,
             Downstream::ServiceTarget { .. } | Downstream::ServiceCall { .. } => &self.services,
@@ -214,10 +214,10 @@ impl ModuleForwarder {
             | Downstream::Volume { .. }
             | Downstream::Unknown { .. } => return Some(message),
         };
-        let message = Down {
+        let message = Box::new(Down {
             header: header.clone(),
             body: message,
-        };
+        });
         reader.send(message).await.err().map(|unread| unread.0.body)
     }
 }

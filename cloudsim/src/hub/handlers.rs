@@ -65,8 +65,8 @@ pub(super) type RecordRequest = (Record, Option<oneshot::Sender<()>>);
 pub(super) async fn handle_requests(
     node: String,
     controllers: Controllers,
-    mut requests: mpsc::Receiver<Message>,
-    answers: mpsc::Sender<Reply>,
+    mut requests: mpsc::Receiver<Box<Message>>,
+    answers: mpsc::Sender<Box<Reply>>,
 ) {
     let mut dispatcher = UpstreamDispatcher::open(node, controllers, &answers);
     loop {
@@ -77,9 +77,9 @@ pub(super) async fn handle_requests(
             () = dispatcher.forget_panicked() => None,
         };
         let Some(request) = request else { break };
-        for reply in dispatcher.dispatch(request).await {
+        for reply in dispatcher.dispatch(*request).await {
             // nobody reads the answers of a session that has ended; the node asks again
-            let _ = answers.send(reply).await;
+            let _ = answers.send(Box::new(reply)).await;
         }
     }
 }

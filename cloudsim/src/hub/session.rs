@@ -146,8 +146,8 @@ impl Session<'_> {
         mut self,
         mut reader: Reader,
         mailbox: &Mailbox,
-        requests: &mpsc::Sender<Message>,
-        mut replies: mpsc::Receiver<Reply>,
+        requests: &mpsc::Sender<Box<Message>>,
+        mut replies: mpsc::Receiver<Box<Reply>>,
         registered: &Registered,
     ) -> EndReason {
         let (shared, node, records) = (self.shared, self.node, self.records.clone());
@@ -155,7 +155,7 @@ impl Session<'_> {
         let mut faults = shared.faults.changes();
         // a task of its own: when all nodes come back at once it takes time, and they must be served meanwhile
         let mut loading = load(shared, node, registered.new_certificate.clone());
-        let mut place: Option<Permit<'_, Message>> = None;
+        let mut place: Option<Permit<'_, Box<Message>>> = None;
         loop {
             let next = match self.advance().await {
                 Ok(next) => next,
@@ -180,7 +180,7 @@ impl Session<'_> {
                 },
                 // cancel-safe: an answer is taken only when this arm wins
                 Some(reply) = replies.recv(), if self.early.as_ref().is_none_or(|early| early.len() < ANSWER_QUEUE) => {
-                    self.answer(reply).await
+                    self.answer(*reply).await
                 }
                 // cancel-safe: a closed channel stays closed. Their readers end before the session only by a panic
                 () = requests.closed() => Err(EndReason::Panicked),
@@ -418,7 +418,7 @@ impl Session<'_> {
     async fn handle_received(
         &mut self,
         message: Result<Option<Message>, EndReason>,
-        place: &mut Option<Permit<'_, Message>>,
+        place: &mut Option<Permit<'_, Box<Message>>>,
     ) -> Result<(), EndReason> {
         let message = message?;
         self.heard = clock::Instant::now();
@@ -431,7 +431,7 @@ impl Session<'_> {
         } else if !matches!(up.body, Upstream::Keepalive(_) | Upstream::Shutdown)
             && let Some(place) = place.take()
         {
-            place.send(up.into());
+            place.send(Box::new(up.into()));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The kinds that an API serves.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
@@ -46,13 +46,14 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Returns the built-in kinds that this API serves.
+    /// Returns the built-in kinds that this API serves. All APIs of a process share them.
     pub fn builtin() -> Self {
-        Self {
+        static BUILTIN: LazyLock<Registry> = LazyLock::new(|| Registry {
             kinds: Arc::new(kubernetes::kinds().map(Arc::new).collect()),
             given: Arc::default(),
             conversions: Arc::default(),
-        }
+        });
+        BUILTIN.clone()
     }
 
     /// Sets how objects of a kind from a definition are converted between versions; must be called before the definition is added.

@@ -227,15 +227,16 @@ impl Dialler {
                 this.attempt(config, number, identity, accepted, hints.subscribe())
                     .boxed()
             };
-            dial_until_connected(
+            // boxed: the connection outlives it by far
+            let dialling = dial_until_connected(
                 config.servers.len().max(1),
                 first,
                 self.attempt_delay,
                 begin,
                 redial,
                 network,
-            )
-            .await
+            );
+            Box::pin(dialling).await
         };
         self.next = number;
         self.attempt_delay = (begun.elapsed() * 2).clamp(MIN_ATTEMPT_DELAY, MAX_ATTEMPT_DELAY);

@@ -482,7 +482,8 @@ async fn request_certificate(
 ) -> Result<Identity, EnrollError> {
     let mut last = EnrollError::Url(String::new());
     for server in &config.http_servers {
-        match request_from(config, server, how, csr).await {
+        // boxed: what waits for a renewal would keep space for it
+        match Box::pin(request_from(config, server, how, csr)).await {
             Err(error) if error.is_retryable() => last = error,
             answer => {
                 let (ca, cert) = answer?;

@@ -35,7 +35,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 struct Rig {
     line: FakeCloud,
-    cloud: mpsc::Sender<Down>,
+    cloud: mpsc::Sender<Box<Down>>,
     store: Arc<dyn Store>,
     address: SocketAddr,
     stop: CancellationToken,
@@ -84,7 +84,10 @@ impl Rig {
             msg_id: id.to_owned(),
             ..Header::default()
         };
-        self.cloud.send(Down { header, body }).await.unwrap();
+        self.cloud
+            .send(Box::new(Down { header, body }))
+            .await
+            .unwrap();
     }
 
     async fn ask(&self, id: &str, target: String, request: Value) {

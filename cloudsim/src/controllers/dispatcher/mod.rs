@@ -42,7 +42,11 @@ pub struct UpstreamDispatcher {
 
 impl UpstreamDispatcher {
     /// Opens the controllers' sessions of `node`; their unsolicited messages go to `replies`.
-    pub fn open(node: String, controllers: Controllers, replies: &mpsc::Sender<Reply>) -> Self {
+    pub fn open(
+        node: String,
+        controllers: Controllers,
+        replies: &mpsc::Sender<Box<Reply>>,
+    ) -> Self {
         let Controllers {
             edge,
             dynamic,

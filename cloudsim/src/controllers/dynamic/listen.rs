@@ -36,7 +36,7 @@ pub(super) async fn run(
     client: Client,
     call: Call,
     (node, topology): (String, Topology),
-    replies: mpsc::Sender<Reply>,
+    replies: mpsc::Sender<Box<Reply>>,
 ) {
     let config = watcher::Config {
         label_selector: Some(call.option_text("labelSelector")).filter(|text| !text.is_empty()),
@@ -86,7 +86,11 @@ pub(super) async fn run(
             }
         };
         for change in changes {
-            if replies.send(Reply::Acknowledged(change)).await.is_err() {
+            if replies
+                .send(Box::new(Reply::Acknowledged(change)))
+                .await
+                .is_err()
+            {
                 return;
             }
         }

@@ -59,7 +59,7 @@ pub struct Dynamic {
 pub struct Session {
     dynamic: Dynamic,
     node: String,
-    replies: mpsc::Sender<Reply>,
+    replies: mpsc::Sender<Box<Reply>>,
     listeners: BTreeMap<String, AbortHandle>,
     /// The tasks of the watches, which end with this.
     listening: JoinSet<()>,
@@ -84,7 +84,7 @@ impl Dynamic {
     }
 
     /// Begins a session of `node`, which is sent changes of what it watches.
-    pub fn open(&self, node: &str, replies: mpsc::Sender<Reply>) -> Session {
+    pub fn open(&self, node: &str, replies: mpsc::Sender<Box<Reply>>) -> Session {
         let mut session = Session {
             dynamic: self.clone(),
             node: node.to_owned(),

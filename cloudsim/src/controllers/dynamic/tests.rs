@@ -160,7 +160,9 @@ async fn objects_that_exist_when_a_watch_begins_are_sent_with_their_kind() {
         ("edge-1".to_owned(), Topology::default()),
         replies,
     ));
-    let first = testkit::within("the first object", received.recv()).await;
+    let first = testkit::within("the first object", received.recv())
+        .await
+        .map(|reply| *reply);
     let Some(Reply::Acknowledged(delivery)) = first else {
         panic!("{first:?}")
     };
@@ -248,7 +250,8 @@ async fn endpoints_of_other_groups_are_sent_when_the_node_moves_there() {
     let mut next = async |wanted: &[&str]| {
         testkit::within("the slice", async {
             loop {
-                let Some(Reply::Acknowledged(delivery)) = received.recv().await else {
+                let Some(Reply::Acknowledged(delivery)) = received.recv().await.map(|reply| *reply)
+                else {
                     panic!("the watch has ended")
                 };
                 let slice = &delivery.message.content;

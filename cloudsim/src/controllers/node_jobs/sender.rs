@@ -63,7 +63,7 @@ struct Inner {
 #[derive(Default)]
 struct Sessions {
     last: u64,
-    nodes: HashMap<String, (u64, mpsc::Sender<Reply>)>,
+    nodes: HashMap<String, (u64, mpsc::Sender<Box<Reply>>)>,
 }
 
 /// A node's session. Dropping it removes it, unless a newer one of the node has replaced it.
@@ -201,7 +201,7 @@ impl NodeJobs {
     }
 
     /// Begins a session of `node`; `replies` sends to it.
-    pub(crate) fn open(&self, node: &str, replies: mpsc::Sender<Reply>) -> OpenNode {
+    pub(crate) fn open(&self, node: &str, replies: mpsc::Sender<Box<Reply>>) -> OpenNode {
         let session = {
             let mut sessions = self.0.sessions.lock();
             sessions.last += 1;
@@ -410,9 +410,9 @@ fn message(task: &Task, action: &str, node: &str) -> Message {
 }
 
 /// Hands a message to a session; reports whether it took it in time.
-async fn send(sender: &mpsc::Sender<Reply>, message: Message) -> bool {
+async fn send(sender: &mpsc::Sender<Box<Reply>>, message: Message) -> bool {
     matches!(
-        timeout(SEND_TIMEOUT, sender.send(Reply::Direct(message))).await,
+        timeout(SEND_TIMEOUT, sender.send(Box::new(Reply::Direct(message)))).await,
         Ok(Ok(()))
     )
 }

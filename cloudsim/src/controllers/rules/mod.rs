@@ -106,7 +106,7 @@ impl Rules {
     }
 
     /// Begins a session of `node`; `replies` sends to it.
-    pub(crate) fn open(&self, node: &str, replies: mpsc::Sender<Reply>) -> OpenNode {
+    pub(crate) fn open(&self, node: &str, replies: mpsc::Sender<Box<Reply>>) -> OpenNode {
         let open = self.nodes().open(node, replies);
         let (this, node) = (self.clone(), node.to_owned());
         self.spawn(async move { this.subscribe(&node).await });

@@ -37,7 +37,7 @@ struct SentSubscriptions {
 #[derive(Debug)]
 struct Node {
     /// The running session with its number.
-    sender: Option<(mpsc::Sender<Reply>, u64)>,
+    sender: Option<(mpsc::Sender<Box<Reply>>, u64)>,
     told: Arc<AsyncMutex<SentSubscriptions>>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct OpenNode {
 
 impl Nodes {
     /// Begins a session of `node`; `sender` sends to it.
-    pub(super) fn open(&self, node: &str, sender: mpsc::Sender<Reply>) -> OpenNode {
+    pub(super) fn open(&self, node: &str, sender: mpsc::Sender<Box<Reply>>) -> OpenNode {
         let mut all = self.0.lock();
         all.sessions += 1;
         let session = all.sessions;
@@ -87,7 +87,7 @@ impl Nodes {
             .collect()
     }
 
-    fn sender(&self, node: &str) -> Option<(mpsc::Sender<Reply>, u64)> {
+    fn sender(&self, node: &str) -> Option<(mpsc::Sender<Box<Reply>>, u64)> {
         self.0.lock().nodes.get(node)?.sender.clone()
     }
 
@@ -149,7 +149,7 @@ impl Nodes {
 
 /// The end of a session, for waiting.
 #[derive(Debug)]
-pub(super) struct SessionEnd(mpsc::Sender<Reply>);
+pub(super) struct SessionEnd(mpsc::Sender<Box<Reply>>);
 
 impl SessionEnd {
     /// Waits until the session has ended.
@@ -158,8 +158,8 @@ impl SessionEnd {
     }
 }
 
-async fn send(sender: &mpsc::Sender<Reply>, message: Message) -> Result<(), SendError> {
-    match timeout(SEND_TIMEOUT, sender.send(Reply::Direct(message))).await {
+async fn send(sender: &mpsc::Sender<Box<Reply>>, message: Message) -> Result<(), SendError> {
+    match timeout(SEND_TIMEOUT, sender.send(Box::new(Reply::Direct(message)))).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) => Err(SendError::NoSession),
         Err(_) => Err(SendError::Stuck),

@@ -3,8 +3,7 @@
 //! Source: KubeEdge's reliable message delivery (CloudHub's node session). One difference: a deletion does not replace an older message
 //! that is on the wire; it follows it.
 
-use clock::HashMap;
-use clock::Instant;
+use clock::{HashMap, Instant};
 use std::{collections::VecDeque, time::Duration};
 
 use wire::{Message, lane::ATTEMPTS};

@@ -108,7 +108,7 @@ impl World {
         self.sessions.lock().insert(node.to_owned(), open);
         let (jobs, sent, node) = (self.jobs.clone(), Arc::clone(&self.sent), node.to_owned());
         tokio::spawn(async move {
-            while let Some(Reply::Direct(message)) = received.recv().await {
+            while let Some(Reply::Direct(message)) = received.recv().await.map(|reply| *reply) {
                 sent.lock().push(message.clone());
                 let path = JobPath::parse(message.route.resource.as_str()).unwrap();
                 assert_eq!(path.node, node);

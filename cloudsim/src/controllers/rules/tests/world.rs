@@ -241,7 +241,7 @@ impl World {
 pub(super) struct Node {
     name: String,
     pub(super) rules: Rules,
-    messages: mpsc::Receiver<Reply>,
+    messages: mpsc::Receiver<Box<Reply>>,
     _open: OpenNode,
 }
 
@@ -261,7 +261,7 @@ impl Node {
         let reply = within("a message to the node", self.messages.recv())
             .await
             .unwrap();
-        let Reply::Direct(message) = reply else {
+        let Reply::Direct(message) = *reply else {
             panic!("a message of the acknowledged lane")
         };
         // encoded and decoded, as at the other end
