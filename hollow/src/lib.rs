@@ -7,6 +7,7 @@
 pub mod cli;
 mod commands;
 mod demo;
+pub mod dump;
 pub mod fleet;
 mod reach;
 pub mod runtime;

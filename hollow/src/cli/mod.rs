@@ -161,6 +161,16 @@ pub enum Command {
         #[arg(long)]
         all: bool,
     },
+    /// Write the objects of a cloud to a file, for `cloudsim up --from`
+    #[command(after_help = "The file contains Secrets. Only its owner can read it.")]
+    Snapshot {
+        /// The cloud
+        #[command(flatten)]
+        access: Access,
+        /// The file, which is replaced
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Print a kubeconfig for one cloud, with its credentials
     Kubeconfig {
         /// The cloud

@@ -163,6 +163,10 @@ pub struct Up {
         help_heading = headings::NODES)]
     pub nodes: usize,
 
+    /// Start like another cluster: from the output of `kubectl get KINDS -A -o yaml`. Its Nodes become simulated nodes
+    #[arg(long, value_name = "FILE", conflicts_with = "cluster", help_heading = headings::NODES)]
+    pub from: Option<PathBuf>,
+
     /// Links of these nodes: `in-process`, or `tls` with connections like those of other nodes
     #[arg(long, value_name = "KIND", value_enum, default_value = "in-process", hide_possible_values = true, help_heading = headings::NODES)]
     pub links: Links,

@@ -37,8 +37,8 @@ const READY_TIMEOUT_PER_NODE: Duration = Duration::from_secs(1);
 /// How long the process may take to end after it has closed its stdout.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Starts the cloud, and shows what it prints until it is ready.
-pub(super) async fn run(up: &Up, records: &Records) -> anyhow::Result<ExitCode> {
+/// Starts the cloud with this number of nodes, and shows what it prints until it is ready.
+pub(super) async fn run(up: &Up, nodes: usize, records: &Records) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     // Nothing else could find the cloud and stop it.
     records.directory()?;
@@ -54,8 +54,7 @@ pub(super) async fn run(up: &Up, records: &Records) -> anyhow::Result<ExitCode> 
         .stdout(Stdio::piped())
         .stderr(log);
     let mut child = command.spawn().context("cannot start the cloud")?;
-    let limit =
-        READY_TIMEOUT + READY_TIMEOUT_PER_NODE * u32::try_from(up.nodes).unwrap_or(u32::MAX);
+    let limit = READY_TIMEOUT + READY_TIMEOUT_PER_NODE * u32::try_from(nodes).unwrap_or(u32::MAX);
     let failed = clock::select! {
         // cancel-safe: the process is stopped then.
         shown = timeout(limit, show(&mut child)) => match shown {

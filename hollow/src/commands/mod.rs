@@ -38,6 +38,7 @@ mod runtime;
 mod screen;
 mod selftest;
 mod show;
+mod snapshot;
 mod table;
 mod token;
 mod ui;
@@ -128,6 +129,9 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Down { access, all } => {
             return clouds::down(&access, all, &Records::of_user()).await;
+        }
+        Command::Snapshot { access, file } => {
+            on_cloud(access, async |cloud| snapshot::run(cloud, &file).await).await
         }
         Command::Kubeconfig { access } => {
             return clouds::kubeconfig(access, &Records::of_user());

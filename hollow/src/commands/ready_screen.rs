@@ -8,11 +8,11 @@ use wire::text::count;
 use super::{join_line, paste, screen::Line};
 use crate::{cli::Up, reach::Reach};
 
-/// Returns the screen of a cloud with this API and this description of its data.
+/// Returns the screen of a cloud with this API, this description of its data and this number of simulated nodes.
 pub(super) fn lines(
     up: &Up,
     reach: &Reach,
-    (api, data): (&str, String),
+    (api, data, number): (&str, String, usize),
     cloud: &Cloud,
     took: Duration,
 ) -> Vec<Line> {
@@ -42,7 +42,7 @@ pub(super) fn lines(
         lines.push(Line::Value("Page", url));
     }
     if addresses.api.is_some() {
-        lines.push(Line::Value("Nodes", nodes(up)));
+        lines.push(Line::Value("Nodes", nodes(number)));
         lines.push(Line::Value("Data", data));
     }
     lines.push(Line::Value("Ports", ports(addresses)));
@@ -101,8 +101,8 @@ fn is_service() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some()
 }
 
-fn nodes(up: &Up) -> String {
-    match up.nodes {
+fn nodes(nodes: usize) -> String {
+    match nodes {
         0 => {
             "none; join a machine as below, or start cloudsim with `--nodes 1` for a simulated one"
                 .to_owned()

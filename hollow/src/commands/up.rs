@@ -1,6 +1,5 @@
 //! `cloudsim up`: runs a cloud until Ctrl-C.
 
-use clock::Instant;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -8,6 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
+use clock::Instant;
 use cloudsim::{
     Cloud, Options,
     hub::Limits,
@@ -29,15 +29,19 @@ use super::{
 
 use crate::{
     cli::{Links, Up},
-    fleet::{self, Fleet},
+    dump::Dump,
+    fleet::{self, Fleet, Machine},
     reach::{OwnNames, Reach, check_address},
 };
 
 pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
     let records = Records::of_user();
-    up.properties.check(up.nodes)?;
+    let dump = up.from.as_deref().map(Dump::read).transpose()?;
+    let dump = dump.unwrap_or_default();
+    let nodes = up.nodes + dump.machines().len();
+    up.properties.check(nodes)?;
     if up.detach {
-        return detach::run(&up, &records).await;
+        return detach::run(&up, nodes, &records).await;
     }
     if up.detached.is_some() {
         detach::leave_terminal();
@@ -61,6 +65,7 @@ pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
         reach,
         signals,
         is_data_new: false,
+        dump,
     };
     let ended = if run.up.cluster.is_given() {
         Box::pin(run.with_cluster()).await
@@ -101,6 +106,8 @@ struct Run {
     signals: Signals,
     /// Whether the data directory is created.
     is_data_new: bool,
+    /// The cluster to start from.
+    dump: Dump,
 }
 
 impl Run {
@@ -134,6 +141,12 @@ impl Run {
         destination::check(&destination).await?;
         let directory = self.up.data_dir.as_deref();
         self.is_data_new = directory.is_some_and(|directory| !directory.exists());
+        let has_objects = directory.is_some() && !self.is_data_new;
+        if has_objects && self.dump.objects() > 0 {
+            warn(
+                "the data directory exists; of --from, only the nodes are started, and no object is created",
+            );
+        }
         options.kubeconfig = Some(destination);
         let step = match &self.up.data_dir {
             Some(directory) => format!("opening the database in {}", directory.display()),
@@ -145,9 +158,18 @@ impl Run {
         let temporary =
             tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
         let mut fleet = None;
+        let starting = async {
+            let of_cloud = (&cloud, temporary.path());
+            let machines = self.dump.machines();
+            start_nodes(&self.up, machines, self.screen, of_cloud, &mut fleet).await?;
+            match has_objects {
+                true => Ok(()),
+                false => load(&self.dump, &cloud, self.screen).await,
+            }
+        };
         let nodes_ready = clock::select! {
             // cancel-safe: the program ends then.
-            started = start_nodes(&self.up, self.screen, (&cloud, temporary.path()), &mut fleet) => Some(started),
+            started = starting => Some(started),
             () = self.signals.wait() => None,
             // `stop` reports the panic.
             _ = cloud.wait_panicked() => None,
@@ -194,8 +216,9 @@ impl Run {
             None => self.cluster_url.clone(),
         };
         let took = self.begun.elapsed();
+        let nodes = self.up.nodes + self.dump.machines().len();
         let data = ready_screen::data(&self.up, self.is_data_new);
-        let lines = ready_screen::lines(&self.up, &self.reach, (&api, data), cloud, took);
+        let lines = ready_screen::lines(&self.up, &self.reach, (&api, data, nodes), cloud, took);
         let entries = cloud.kubeconfig_entries().map(Entries::file);
         let file = entries.map(std::path::absolute).transpose()?;
         if let Some(registration) = &mut self.registration {
@@ -296,14 +319,30 @@ impl Run {
     }
 }
 
+/// Creates the objects of a dump.
+async fn load(dump: &Dump, cloud: &Cloud, screen: Screen) -> anyhow::Result<()> {
+    if dump.objects() == 0 {
+        return Ok(());
+    }
+    let step = || format!("creating {}", count(dump.objects(), "object"));
+    let client = cloud.client();
+    let left_out = screen.wait(step, Box::pin(dump.load(&client))).await?;
+    if !left_out.is_empty() {
+        warn(&format!("--from leaves out:\n{left_out}"));
+    }
+    Ok(())
+}
+
 /// Starts the nodes of this process, and waits until they are Ready.
 async fn start_nodes(
     up: &Up,
+    machines: &[Machine],
     screen: Screen,
     (cloud, temporary): (&Cloud, &Path),
     fleet: &mut Option<Fleet>,
 ) -> anyhow::Result<()> {
-    if up.nodes == 0 {
+    let nodes = up.nodes + machines.len();
+    if nodes == 0 {
         return Ok(());
     }
     // Nodes are configured with absolute paths.
@@ -318,6 +357,7 @@ async fn start_nodes(
         .transpose()?;
     let mut options = fleet::Options {
         key_file,
+        machines: machines.to_vec(),
         edged: up.properties.settings(),
         capacity: up.properties.capacity(),
         in_memory: up.data_dir.is_none(),
@@ -341,7 +381,7 @@ async fn start_nodes(
     });
     let step = || {
         let ready = ready.load(Ordering::Relaxed);
-        format!("starting {}, {ready} Ready", count(up.nodes, "node"))
+        format!("starting {}, {ready} Ready", count(nodes, "node"))
     };
     screen.wait(step, starting).await
 }

@@ -8,6 +8,7 @@ use edged::{Capacity, Signals};
 use futures::{StreamExt, TryStreamExt, stream};
 use objectstore::StoreError;
 
+pub(crate) use self::node::lay_over;
 pub use self::{
     endpoints::Endpoints,
     identity::forget_useless,
@@ -29,11 +30,24 @@ mod rejoin;
 /// How many nodes are started at a time.
 const CONCURRENT_STARTS: usize = 16;
 
+/// A node that differs from the others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Machine {
+    /// The name of the node.
+    pub name: String,
+    /// The cores and the memory that it reports.
+    pub capacity: Capacity,
+    /// Settings that override those of `modules.edged`.
+    pub edged: serde_json::Value,
+}
+
 /// The options of a fleet.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The number of nodes.
     pub nodes: usize,
+    /// Nodes that differ from each other, beside those `nodes`.
+    pub machines: Vec<Machine>,
     /// The prefix of the nodes' names: `<prefix>-1`, `<prefix>-2`, …
     pub prefix: String,
     /// The directory with one subdirectory per node, of its name: configuration, certificate, store, volumes, runtime.
@@ -71,6 +85,7 @@ impl Options {
     pub fn new(nodes: usize, directory: impl Into<PathBuf>) -> Self {
         Self {
             nodes,
+            machines: Vec::new(),
             prefix: "edge".to_owned(),
             directory: directory.into(),
             key_file: None,
@@ -99,9 +114,42 @@ impl Options {
         }
     }
 
+    /// Returns the number of all nodes.
+    pub fn count(&self) -> usize {
+        self.nodes + self.machines.len()
+    }
+
     /// Returns the names of the nodes.
     fn names(&self) -> impl Iterator<Item = String> {
-        (1..=self.nodes).map(|number| format!("{}-{number}", self.prefix))
+        let equal = (1..=self.nodes).map(|number| format!("{}-{number}", self.prefix));
+        equal.chain(self.machines.iter().map(|machine| machine.name.clone()))
+    }
+
+    /// Returns the options of a node that differs from the others.
+    pub(crate) fn of(&self, machine: &Machine) -> Self {
+        let mut options = Self {
+            capacity: machine.capacity,
+            ..self.clone()
+        };
+        lay_over(&mut options.edged, &machine.edged);
+        options
+    }
+
+    /// Returns the name and the options of each node.
+    fn each(&self) -> impl Iterator<Item = (String, Self)> + use<'_> {
+        let like = Self {
+            machines: Vec::new(),
+            ..self.clone()
+        };
+        let machine = move |name: String| match self.machine(&name) {
+            Some(machine) => (name, like.of(machine)),
+            None => (name, like.clone()),
+        };
+        self.names().map(machine)
+    }
+
+    fn machine(&self, name: &str) -> Option<&Machine> {
+        self.machines.iter().find(|machine| machine.name == name)
     }
 }
 
@@ -153,14 +201,14 @@ impl Fleet {
         if let Ok(limit) = limits::raise_open_files()
             && !(options.in_process.is_some() && options.in_memory)
         {
-            open_files::check(options.nodes, limit)?;
+            open_files::check(options.count(), limit)?;
         }
-        let start = async |name: String| {
-            let mut node = HollowNode::prepare(&name, cloud.clone(), token, options).await?;
+        let start = async |(name, options): (String, Options)| {
+            let mut node = HollowNode::prepare(&name, cloud.clone(), token, &options).await?;
             node.start().await?;
             Ok::<_, Error>(node)
         };
-        let nodes = stream::iter(options.names())
+        let nodes = stream::iter(options.each())
             .map(start)
             .buffered(CONCURRENT_STARTS)
             .try_collect()

@@ -418,7 +418,7 @@ pub fn edgecore_yaml(
 }
 
 /// Merges objects recursively; every other value but null replaces the one below.
-fn lay_over(below: &mut serde_json::Value, above: &serde_json::Value) {
+pub(crate) fn lay_over(below: &mut serde_json::Value, above: &serde_json::Value) {
     match (below, above) {
         (_, serde_json::Value::Null) => {}
         (serde_json::Value::Object(below), serde_json::Value::Object(above)) => {

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use clock::Instant;
-
-use clock::spawn_blocking;
+use clock::{Instant, spawn_blocking};
 use cloudsim::faults::{Conditions, FaultTarget, Link as Standing, SendHostileError};
 use componentbase::Link;
 use kube::{
@@ -260,6 +258,9 @@ impl Stage {
 
     async fn of_node(&self, expect: &Expect) -> Result<(), Why> {
         let name = expect.node.as_deref().unwrap_or_default();
+        if !self.nodes.contains_key(name) {
+            return Err(format!("there is no node {name}"));
+        }
         if let Some(wanted) = expect.connected {
             let link = self
                 .nodes

@@ -28,6 +28,9 @@ pub struct Scenario {
     /// The settings of the cloud.
     #[serde(default)]
     cloud: Option<Spanned<CloudSpec>>,
+    /// The dump of a cluster to start from. Its path is relative to the scenario's.
+    #[serde(default)]
+    pub(super) from: Option<PathBuf>,
     /// The nodes.
     #[serde(default)]
     nodes: Vec<Spanned<NodeSpec>>,
@@ -64,6 +67,16 @@ pub(super) struct NodeSpec {
     pub(super) name: String,
     #[serde(default)]
     pub(super) transport: Transport,
+}
+
+impl NodeSpec {
+    /// Returns a node with the defaults.
+    pub(super) fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            transport: Transport::default(),
+        }
+    }
 }
 
 /// The protocol by which a node connects.
@@ -316,8 +329,10 @@ impl Scenario {
             return faults;
         }
         let names: Vec<&str> = self.nodes().map(|node| node.name.as_str()).collect();
+        // those of a dump are not known yet
+        let known = self.from.is_none().then_some(names.as_slice());
         for step in &self.steps {
-            if let Err(what) = step.value.check(&names) {
+            if let Err(what) = step.value.check(known) {
                 add(step.referenced.line(), what);
             }
         }

@@ -38,15 +38,15 @@ impl Step {
         }
     }
 
-    /// Checks that the step is possible, given the names of the nodes.
-    pub(super) fn check(&self, nodes: &[&str]) -> Result<(), String> {
-        let known = |name: &String| match nodes.contains(&name.as_str()) {
-            true => Ok(()),
-            false => Err(format!(
+    /// Checks that the step is possible, given the names of the nodes if they are known.
+    pub(super) fn check(&self, nodes: Option<&[&str]>) -> Result<(), String> {
+        let known = |name: &String| match nodes {
+            Some(nodes) if !nodes.contains(&name.as_str()) => Err(format!(
                 "there is no node {name:?}{}; the nodes in `nodes:` are {}",
                 nearest(name, nodes.iter().copied()),
                 nodes.join(", ")
             )),
+            _ => Ok(()),
         };
         match self {
             Self::Cut(node)

@@ -18,7 +18,10 @@ use super::{
     Scenario,
     file::{NodeSpec, Transport},
 };
-use crate::fleet::{self, HollowNode};
+use crate::{
+    dump::{self, Dump},
+    fleet::{self, HollowNode},
+};
 
 /// The labels in which a container carries its pod's UID and its own name.
 const LABELS: [&str; 2] = ["io.kubernetes.pod.uid", "io.kubernetes.container.name"];
@@ -33,6 +36,8 @@ pub(super) enum StageError {
     Cloud(#[from] StartError),
     #[error("cannot start node {0}")]
     Node(String, #[source] fleet::Error),
+    #[error("cannot start from {0}")]
+    Dump(String, #[source] dump::Error),
     #[error("node {0} did not connect within {CONNECT_TIMEOUT:?}")]
     NotConnected(String),
 }
@@ -96,11 +101,32 @@ impl Stage {
             let started = started.map_err(|error| StageError::Node(node.name.clone(), error))?;
             stage.nodes.insert(node.name.clone(), started);
         }
+        let from = scenario.from.as_ref().map(|from| stage.base.join(from));
+        let failed = |error| {
+            let from = from.as_deref().unwrap_or(Path::new(""));
+            StageError::Dump(from.display().to_string(), error)
+        };
+        let dump = from
+            .as_deref()
+            .map(Dump::read)
+            .transpose()
+            .map_err(failed)?;
+        let dump = dump.unwrap_or_default();
+        for machine in dump.machines() {
+            let (name, like) = (machine.name.clone(), like.of(machine));
+            let started = stage.start(&NodeSpec::named(&name), &like).await;
+            let started = started.map_err(|error| StageError::Node(name.clone(), error))?;
+            stage.nodes.insert(name, started);
+        }
         let connected = stage.nodes.values().map(wait_connected);
         let connected = futures::future::try_join_all(connected).await;
         if let Err(error) = connected {
             stage.close().await;
             return Err(error);
+        }
+        let left_out = dump.load(&stage.client()).await.map_err(failed)?;
+        if !left_out.is_empty() {
+            tracing::warn!("objects of the dump left out:\n{left_out}");
         }
         stage.begun = Instant::now();
         Ok(stage)

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use super::{Error, TestCloud};
-use crate::fleet::{self, Fleet};
 use cloudsim::{Cloud, Options, controllers::manager::Switches};
+
+use super::{Error, TestCloud};
+use crate::{
+    dump::Dump,
+    fleet::{self, Fleet},
+};
 
 /// How long one wait may take by default: many times what anything takes on a loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -16,6 +20,7 @@ type Change<T> = Box<dyn FnOnce(&mut T) + Send>;
 #[must_use = "nothing runs before `start`"]
 pub struct Builder {
     nodes: usize,
+    dump: Dump,
     options: Options,
     node_grace: Option<Duration>,
     timeout: Duration,
@@ -36,6 +41,7 @@ impl Builder {
     pub(super) fn new() -> Self {
         Self {
             nodes: 1,
+            dump: Dump::default(),
             options: Options::default().any_ports(),
             node_grace: None,
             timeout: TIMEOUT,
@@ -47,6 +53,11 @@ impl Builder {
     /// Sets the number of nodes; with 0, the cloud has only the nodes that join it.
     pub fn nodes(self, nodes: usize) -> Self {
         Self { nodes, ..self }
+    }
+
+    /// Starts with the Nodes and objects of a dump, beside the nodes of [`Self::nodes`].
+    pub fn dump(self, dump: Dump) -> Self {
+        Self { dump, ..self }
     }
 
     /// Sets how long a node may be silent before it is `NotReady`; the default is 40 seconds. Nodes renew their leases four times as
@@ -113,6 +124,7 @@ impl Builder {
         let directory = tempfile::tempdir().map_err(Error::Directory)?;
         let Self {
             nodes,
+            dump,
             mut options,
             node_grace,
             timeout,
@@ -123,6 +135,7 @@ impl Builder {
         // Tests are not about the rate limit.
         fleet.qps = 0;
         fleet.in_memory = true;
+        fleet.machines = dump.machines().to_vec();
         if let Some(grace) = node_grace {
             options.lease_grace = grace;
             // The lease has whole seconds and is renewed four times as often.
@@ -146,6 +159,7 @@ impl Builder {
         for node in started.nodes() {
             started.wait_ready(&node.name, true).await?;
         }
+        dump.load(&started.client()).await?;
         Ok(started)
     }
 }

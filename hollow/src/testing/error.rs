@@ -15,6 +15,9 @@ pub enum Error {
     /// A node does not start.
     #[error("cannot start a node")]
     Node(#[from] fleet::Error),
+    /// The objects of a dump cannot be created.
+    #[error("cannot create the objects of the dump")]
+    Dump(#[from] crate::dump::Error),
     /// There is no temporary directory for the nodes.
     #[error(
         "cannot create a temporary directory for the nodes; set TMPDIR to a writable directory"

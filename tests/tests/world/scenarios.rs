@@ -130,4 +130,5 @@ virtual_scenarios! {
     a_bad_image_stops_a_rollout: "rollout.yaml",
     all_nodes_reboot_at_once: "reboots.yaml",
     a_clock_is_two_hours_slow: "clock.yaml",
+    a_cluster_loses_the_nodes_of_its_north: "from-cluster.yaml",
 }
