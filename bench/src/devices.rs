@@ -65,7 +65,7 @@ pub(crate) async fn reports() -> anyhow::Result<Vec<Figure>> {
         let at = |part: f64| took[((took.len() - 1) as f64 * part).round() as usize];
         for (name, value) in names.into_iter().zip([at(0.5), at(0.99)]) {
             figures.push(Figure {
-                name,
+                name: name.into(),
                 value,
                 unit: "ms",
             });
@@ -207,7 +207,7 @@ impl Node {
     fn resident(&self, name: &'static str) -> anyhow::Result<Figure> {
         let agent = self.rig.node.process.id().context("the agent has ended")?;
         Ok(Figure {
-            name,
+            name: name.into(),
             value: memory(agent)?.resident,
             unit: "MB",
         })

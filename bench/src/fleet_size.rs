@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use cloudsim::{Cloud, Options, faults::FaultTarget};
+use cloudsim::{Cloud, Options};
 use futures::{StreamExt, TryStreamExt, stream};
 use hollow::fleet::{self, Fleet};
 use k8s_openapi::api::{
@@ -97,11 +97,11 @@ async fn measure(nodes: usize) -> anyhow::Result<Vec<Figure>> {
         .await?;
     until_gone(Api::<Pod>::default_namespaced(cloud.client())).await?;
 
-    let names = || (1..=nodes).map(|number| FaultTarget::from(format!("edge-{number}").as_str()));
-    names().for_each(|node| cloud.faults().cut_link(node));
+    let names = || (1..=nodes).map(|number| format!("edge-{number}"));
+    names().for_each(|node| cloud.faults().cut_link(&node));
     until(api.clone(), nodes, |node| !is_ready(node)).await?;
     let begun = Instant::now();
-    names().for_each(|node| cloud.faults().restore(node));
+    names().for_each(|node| cloud.faults().restore(&node));
     let ready = when(api, [nodes * 99 / 100, nodes], is_ready).await?;
     let [most, all] = ready.map(|at| at.duration_since(begun).as_secs_f64());
     add("reconnected-99-percent", most, "s");

@@ -92,17 +92,17 @@ async fn measure(world: &World, echo: &Echo) -> anyhow::Result<Vec<Figure>> {
         took.sort_by(f64::total_cmp);
         let at = |part: f64| took[((took.len() - 1) as f64 * part).round() as usize];
         figures.push(Figure {
-            name: names[0],
+            name: names[0].into(),
             value: at(0.5),
             unit: "ms",
         });
         figures.push(Figure {
-            name: names[1],
+            name: names[1].into(),
             value: at(0.99),
             unit: "ms",
         });
         figures.push(Figure {
-            name: names[2],
+            name: names[2].into(),
             value: many(&client, &url).await?,
             unit: "1/s",
         });

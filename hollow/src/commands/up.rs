@@ -326,9 +326,9 @@ async fn load(dump: &Dump, cloud: &Cloud, screen: Screen) -> anyhow::Result<()> 
     }
     let step = || format!("creating {}", count(dump.objects(), "object"));
     let client = cloud.client();
-    let left_out = screen.wait(step, Box::pin(dump.load(&client))).await?;
-    if !left_out.is_empty() {
-        warn(&format!("--from leaves out:\n{left_out}"));
+    let skipped = screen.wait(step, Box::pin(dump.load(&client))).await?;
+    if !skipped.is_empty() {
+        warn(&format!("--from skips:\n{skipped}"));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! The Nodes become simulated nodes of their size, with their labels and taints. The other objects are created as they are desired: without
 //! status, UID and owners. Pods are created on their nodes before ReplicaSets, and these before Deployments, so that controllers adopt
-//! them as they are. What another cluster's controllers or servers make is left out.
+//! them as they are. What another cluster's controllers or servers make is skipped.
 
 use std::{collections::BTreeMap, fmt, io, path::Path};
 
@@ -63,14 +63,14 @@ pub struct Dump {
     /// The names of nodes that accept no new pods.
     cordoned: Vec<String>,
     objects: Vec<Value>,
-    left_out: LeftOut,
+    skipped: Skipped,
 }
 
 /// What is not taken from a dump: reason → kinds and names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut(BTreeMap<String, Vec<String>>);
+pub struct Skipped(BTreeMap<String, Vec<String>>);
 
-impl LeftOut {
+impl Skipped {
     fn add(&mut self, reason: impl Into<String>, object: &Value) {
         let of = |pointer| object.pointer(pointer).and_then(Value::as_str);
         let mut name = of("/kind").unwrap_or_default().to_owned() + " ";
@@ -89,7 +89,7 @@ impl LeftOut {
 }
 
 /// One line for each reason, with the first names.
-impl fmt::Display for LeftOut {
+impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (reason, names)) in self.0.iter().enumerate() {
             let first: Vec<_> = names.iter().take(SHOWN_NAMES).map(String::as_str).collect();
@@ -138,7 +138,7 @@ impl Dump {
         for mut object in others {
             match fate(&mut object, &dump.machines) {
                 Fate::Create => dump.objects.push(object),
-                Fate::LeaveOut(reason) => dump.left_out.add(reason, &object),
+                Fate::Skip(reason) => dump.skipped.add(reason, &object),
             }
         }
         Ok(dump)
@@ -154,19 +154,19 @@ impl Dump {
         self.objects.len()
     }
 
-    /// Creates the objects; the nodes must be Ready. Objects that exist are changed. Returns everything that is left out, with what the API
+    /// Creates the objects; the nodes must be Ready. Objects that exist are changed. Returns everything that is skipped, with what the API
     /// refuses.
     ///
     /// # Errors
     /// The API does not answer.
-    pub async fn load(&self, client: &Client) -> Result<LeftOut, Error> {
+    pub async fn load(&self, client: &Client) -> Result<Skipped, Error> {
         let refused = load::create(client, &self.objects).await?;
         load::cordon(client, &self.cordoned).await?;
-        let mut left_out = self.left_out.clone();
+        let mut skipped = self.skipped.clone();
         for (object, reason) in refused {
-            left_out.add(reason, object);
+            skipped.add(reason, object);
         }
-        Ok(left_out)
+        Ok(skipped)
     }
 }
 

@@ -9,11 +9,11 @@ use crate::fleet::Machine;
 pub(super) enum Fate {
     /// It is created, with the changed fields.
     Create,
-    /// It is left out, for this reason.
-    LeaveOut(&'static str),
+    /// It is skipped, for this reason.
+    Skip(&'static str),
 }
 
-/// The kinds that are left out: group, kind (`*` for all of the group), reason.
+/// The kinds that are skipped: group, kind (`*` for all of the group), reason.
 const KINDS: [(&str, &str, &str); 17] = [
     ("", "Event", EVENTS),
     ("events.k8s.io", "*", EVENTS),
@@ -76,8 +76,8 @@ const JOB_LABELS: [&str; 4] = [
 
 /// Decides about an object, and removes the fields that another cluster has set.
 pub(super) fn fate(object: &mut Value, machines: &[Machine]) -> Fate {
-    if let Some(reason) = reason_to_leave_out(object, machines) {
-        return Fate::LeaveOut(reason);
+    if let Some(reason) = reason_to_skip(object, machines) {
+        return Fate::Skip(reason);
     }
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
@@ -132,8 +132,8 @@ fn remove(fields: &mut Map<String, Value>, names: &[&str]) {
     names.iter().for_each(|name| drop(fields.remove(*name)));
 }
 
-/// Returns why an object is left out; `None` if it is created.
-fn reason_to_leave_out(object: &Value, machines: &[Machine]) -> Option<&'static str> {
+/// Returns why an object is skipped; `None` if it is created.
+fn reason_to_skip(object: &Value, machines: &[Machine]) -> Option<&'static str> {
     let text = |pointer: &str| {
         object
             .pointer(pointer)

@@ -1,16 +1,18 @@
+//! Tests of dumps: what becomes of their objects, and that a cloud starts from one.
+
 use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
 use kube::{Api, ResourceExt, api::ListParams};
 
 use super::*;
 use crate::{fleet::lay_over, testing::TestCloud};
 
-fn parsed(text: &str) -> Dump {
+fn dump(text: &str) -> Dump {
     Dump::parse(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 #[test]
 fn nodes_become_machines() {
-    let dump = parsed(
+    let dump = dump(
         "
 apiVersion: v1
 kind: List
@@ -50,8 +52,8 @@ metadata: {name: plain}
 }
 
 #[test]
-fn what_another_cluster_makes_is_left_out() {
-    let left_out = [
+fn what_another_cluster_makes_is_skipped() {
+    let skipped = [
         ("v1", "Event", json!({})),
         ("coordination.k8s.io/v1", "Lease", json!({})),
         ("events.k8s.io/v1", "Event", json!({})),
@@ -113,12 +115,12 @@ fn what_another_cluster_makes_is_left_out() {
             json!({}),
         ),
     ];
-    for (version, kind, fields) in left_out {
+    for (version, kind, fields) in skipped {
         let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "it", "namespace": "shop"}});
         lay_over(&mut object, &fields);
-        let dump = parsed(&object.to_string());
+        let dump = dump(&object.to_string());
         assert_eq!(dump.objects(), 0, "{object}");
-        let text = dump.left_out.to_string();
+        let text = dump.skipped.to_string();
         assert!(text.starts_with(&format!("{kind} shop/it: ")), "{text}");
     }
 }
@@ -150,7 +152,7 @@ fn fields_of_another_cluster_are_removed() {
         object["status"] = json!({"phase": "Running"});
         object["metadata"] = of_server.clone();
         object["metadata"]["name"] = "it".into();
-        let dump = parsed(&object.to_string());
+        let dump = dump(&object.to_string());
         let created = dump.objects.first().unwrap_or_else(|| panic!("{object}"));
         assert_eq!(created["metadata"], json!({"name": "it"}), "{object}");
         assert_eq!(created["spec"], spec, "{object}");
@@ -173,7 +175,7 @@ fn what_is_no_dump_is_an_error() {
         let error = Dump::parse(text).map(drop).expect_err(text).to_string();
         assert!(error.starts_with(start), "{text}: {error}");
     }
-    assert_eq!(parsed("").objects(), 0);
+    assert_eq!(dump("").objects(), 0);
 }
 
 const SHOP: &str = "
@@ -248,10 +250,10 @@ async fn a_cloud_starts_from_a_dump_with_its_pods_where_they_were() {
     let first = TestCloud::builder().nodes(3).start().await.unwrap();
     first.apply(SHOP).await.unwrap();
     let pods = running(&first, 8).await;
-    let dump = dump_of(&first).await;
+    let text = dump_of(&first).await;
     first.stop().await.unwrap();
 
-    let dump = parsed(&dump);
+    let dump = dump(&text);
     assert_eq!(dump.machines().len(), 3);
     let builder = TestCloud::builder().nodes(0).dump(dump);
     let second = builder.start().await.unwrap();

@@ -124,9 +124,9 @@ impl Stage {
             stage.close().await;
             return Err(error);
         }
-        let left_out = dump.load(&stage.client()).await.map_err(failed)?;
-        if !left_out.is_empty() {
-            tracing::warn!("objects of the dump left out:\n{left_out}");
+        let skipped = dump.load(&stage.client()).await.map_err(failed)?;
+        if !skipped.is_empty() {
+            tracing::warn!(%skipped, "some objects of the dump skipped");
         }
         stage.begun = Instant::now();
         Ok(stage)
