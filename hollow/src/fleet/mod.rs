@@ -1,12 +1,22 @@
 //! Hollow nodes: the real agent on the simulated runtime, as many as you like in this process.
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use agent::{app, config};
 use cloudsim::{Cloud, InProcess, faults::Faults, tasks::TaskPanicked};
 use edged::{Capacity, Signals};
 use futures::{StreamExt, TryStreamExt, stream};
 use objectstore::StoreError;
+use tokio::time::timeout;
 
 pub(crate) use self::node::lay_over;
 pub use self::{
@@ -29,6 +39,8 @@ mod rejoin;
 
 /// How many nodes are started at a time.
 const CONCURRENT_STARTS: usize = 16;
+/// How long the start of further nodes waits until a node is connected. After one that is not, it waits for none.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A node that differs from the others.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -203,9 +215,15 @@ impl Fleet {
         {
             open_files::check(options.count(), limit)?;
         }
+        // If all enrolled at once, the first answers would come too late for the last ones.
+        let waits = AtomicBool::new(options.count() > CONCURRENT_STARTS);
         let start = async |(name, options): (String, Options)| {
             let mut node = HollowNode::prepare(&name, cloud.clone(), token, &options).await?;
             node.start().await?;
+            if let Some(link) = node.link().filter(|_| waits.load(Ordering::Relaxed)) {
+                let connected = timeout(CONNECT_TIMEOUT, ready::connection(link)).await;
+                waits.fetch_and(connected.is_ok(), Ordering::Relaxed);
+            }
             Ok::<_, Error>(node)
         };
         let nodes = stream::iter(options.each())

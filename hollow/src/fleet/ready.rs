@@ -130,10 +130,15 @@ impl Fleet {
 
 /// Waits until all agents are connected. The watch of one that has ended is closed, which [`wait_ended`] reports.
 async fn wait_connected(links: Vec<watch::Receiver<Link>>) -> Result<(), NotReady> {
-    for mut link in links {
-        let _ = link.wait_for(|link| *link != Link::Down).await;
+    for link in links {
+        connection(link).await;
     }
     Ok(())
+}
+
+/// Waits until an agent is connected, or has ended.
+pub(super) async fn connection(mut link: watch::Receiver<Link>) {
+    let _ = link.wait_for(|link| *link != Link::Down).await;
 }
 
 async fn wait_ended(node: &mut HollowNode) -> (String, Result<(), Error>) {
