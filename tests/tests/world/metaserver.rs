@@ -302,7 +302,7 @@ async fn a_node_reads_its_own_devices_with_the_cloud_or_without() {
         let mut watch = watch.unwrap().boxed();
         assert_eq!(next_name(&mut watch).await, "added here");
         if connected {
-            let here = world.object_of_cluster(group, "Device", "here");
+            let here = world.object(group, "Device", "here");
             here.merge(json!({"spec": {"protocol": {"protocolName": "spi"}}}))
                 .await;
             assert_eq!(next_name(&mut watch).await, "modified here");
