@@ -46,7 +46,7 @@ impl World {
     /// Starts and connects at random what is down.
     fn come_back(&mut self) {
         if !self.cloud.runs() && self.chance.permille(400) {
-            clock::trace(|| format!("the cloud starts"));
+            clock::trace(|| "the cloud starts".to_owned());
             self.cloud.start();
         }
         for node in 0..self.nodes.len() {
@@ -219,7 +219,7 @@ impl World {
     }
 
     fn kill_cloud(&mut self) {
-        clock::trace(|| format!("the cloud is killed"));
+        clock::trace(|| "the cloud is killed".to_owned());
         self.cloud.kill();
     }
 

@@ -96,7 +96,7 @@ impl World {
 
     /// Ends all faults and waits until everything has arrived.
     pub async fn heal(&mut self) {
-        clock::trace(|| format!("all faults end"));
+        clock::trace(|| "all faults end".to_owned());
         if !self.cloud.runs() {
             self.cloud.start();
         }

@@ -1,12 +1,14 @@
 //! Creates the objects of a dump in a cloud.
 
+use std::collections::BTreeMap;
+
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
-    Api, Client, Discovery, ResourceExt,
+    Api, Client, ResourceExt,
     api::{DynamicObject, Patch, PatchParams, PostParams},
-    core::{GroupVersionKind, TypeMeta},
-    discovery::Scope,
+    core::GroupVersionKind,
+    discovery::{ApiCapabilities, ApiResource, Scope, pinned_kind},
 };
 use serde_json::{Value, json};
 
@@ -33,6 +35,9 @@ const STAGES: [&[&str]; 4] = [
     &["ReplicaSet", "ReplicationController"],
 ];
 
+/// Resources by version and kind; `None` if the API does not serve it.
+type Kinds = BTreeMap<(String, String), Option<(ApiResource, ApiCapabilities)>>;
+
 /// Creates the objects, and returns those that the API refuses, with the reason.
 pub(super) async fn create<'a>(
     client: &Client,
@@ -45,11 +50,14 @@ pub(super) async fn create<'a>(
     };
     let mut refused = Vec::new();
     for number in 0..=STAGES.len() {
+        let of_stage: Vec<_> = objects.iter().filter(|it| stage(it) == number).collect();
+        if of_stage.is_empty() {
+            continue;
+        }
         // again for each stage: definitions of the dump add kinds
-        let discovery = Discovery::new(client.clone()).run().await?;
-        let of_stage = objects.iter().filter(|object| stage(object) == number);
+        let kinds = find_kinds(client, &of_stage).await?;
         let created = stream::iter(of_stage).map(async |object| {
-            let reason = create_one(client, &discovery, object).await?;
+            let reason = create_one(client, &kinds, object).await?;
             Ok::<_, Error>(reason.map(|reason| (object, reason)))
         });
         let created: Vec<_> = created.buffered(AT_ONCE).try_collect().await?;
@@ -58,36 +66,47 @@ pub(super) async fn create<'a>(
     Ok(refused)
 }
 
+/// Finds the kinds of objects in the API.
+async fn find_kinds(client: &Client, objects: &[&Value]) -> Result<Kinds, Error> {
+    let mut kinds = Kinds::new();
+    for object in objects {
+        let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+        let types = (text("apiVersion"), text("kind"));
+        if kinds.contains_key(&types) {
+            continue;
+        }
+        let (group, version) = types.0.split_once('/').unwrap_or(("", &types.0));
+        let kind = GroupVersionKind::gvk(group, version, &types.1);
+        let found = match pinned_kind(client, &kind).await {
+            Ok(found) => Some(found),
+            Err(kube::Error::Api(_) | kube::Error::Discovery(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        kinds.insert(types, found);
+    }
+    Ok(kinds)
+}
+
 /// Creates or changes an object; returns why it is refused.
 async fn create_one(
     client: &Client,
-    discovery: &Discovery,
+    kinds: &Kinds,
     object: &Value,
 ) -> Result<Option<String>, Error> {
     let object: DynamicObject = match serde_json::from_value(object.clone()) {
         Ok(object) => object,
         Err(error) => return Ok(Some(error.to_string())),
     };
-    let types = object.types.clone().unwrap_or(TypeMeta {
-        api_version: String::new(),
-        kind: String::new(),
-    });
-    let gvk = match GroupVersionKind::try_from(&types) {
-        Ok(gvk) => gvk,
-        Err(error) => return Ok(Some(error.to_string())),
+    let types = object.types.clone().unwrap_or_default();
+    let Some(Some((resource, capabilities))) = kinds.get(&(types.api_version, types.kind)) else {
+        return Ok(Some("this cloud does not serve its kind".to_owned()));
     };
-    let Some((resource, capabilities)) = discovery.resolve_gvk(&gvk) else {
-        return Ok(Some(format!(
-            "this cloud serves no {} of {}",
-            types.kind, types.api_version
-        )));
-    };
-    let api: Api<DynamicObject> = match (capabilities.scope, object.namespace()) {
-        (Scope::Cluster, _) => Api::all_with(client.clone(), &resource),
+    let api: Api<DynamicObject> = match (&capabilities.scope, object.namespace()) {
+        (Scope::Cluster, _) => Api::all_with(client.clone(), resource),
         (Scope::Namespaced, Some(namespace)) => {
-            Api::namespaced_with(client.clone(), &namespace, &resource)
+            Api::namespaced_with(client.clone(), &namespace, resource)
         }
-        (Scope::Namespaced, None) => Api::default_namespaced_with(client.clone(), &resource),
+        (Scope::Namespaced, None) => Api::default_namespaced_with(client.clone(), resource),
     };
     let created = api.create(&PostParams::default(), &object).await;
     let created = match created {

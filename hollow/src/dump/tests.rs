@@ -121,7 +121,10 @@ fn what_another_cluster_makes_is_skipped() {
         let dump = dump(&object.to_string());
         assert_eq!(dump.objects(), 0, "{object}");
         let text = dump.skipped.to_string();
-        assert!(text.starts_with(&format!("{kind} shop/it: ")), "{text}");
+        let namespace = object["metadata"]["namespace"].as_str().unwrap();
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let start = format!("{kind} {namespace}/{name}: ");
+        assert!(text.starts_with(&start), "{text}");
     }
 }
 
