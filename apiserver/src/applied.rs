@@ -10,7 +10,28 @@ use kubeapi::{
 use serde_json::Value;
 
 /// Refuses unknown fields in an apply, whatever `fieldValidation` says, since they could have no owner.
+/// An object of another kind is refused later as such.
 pub(crate) fn check_declared(kind: &Kind, object: &Value) -> Result<(), StatusError> {
+    if text_or_empty(object, "/kind") != kind.kind
+        || text_or_empty(object, "/apiVersion") != kind.api_version()
+    {
+        return Ok(());
+    }
+    let Some(fault) = undeclared_fields(kind, object) else {
+        return Ok(());
+    };
+    let (namespace, name) = (
+        text_or_empty(object, "/metadata/namespace"),
+        text_or_empty(object, "/metadata/name"),
+    );
+    Err(StatusError::unexpected(format!(
+        "failed to create typed patch object ({namespace}/{name}; {}/{}, Kind={}): {fault}",
+        kind.group, kind.version, kind.kind
+    )))
+}
+
+/// Returns a message about the unknown fields of an object, if there are any.
+pub(crate) fn undeclared_fields(kind: &Kind, object: &Value) -> Option<String> {
     let mut unknown = match kind.schema() {
         KindSchema::Published(schema) => schema.check(object).unknown,
         KindSchema::Defined(schema) => {
@@ -24,20 +45,11 @@ pub(crate) fn check_declared(kind: &Kind, object: &Value) -> Result<(), StatusEr
         .iter()
         .map(|path| format!("{}: field not declared in schema", keyed_path(object, path)))
         .collect();
-    let fault = match faults.as_slice() {
-        [] => return Ok(()),
-        [fault] => fault.clone(),
-        faults => format!("errors:\n  {}", faults.join("\n  ")),
-    };
-    let (namespace, name) = (
-        text_or_empty(object, "/metadata/namespace"),
-        text_or_empty(object, "/metadata/name"),
-    );
-    Err(StatusError::unexpected(format!(
-        "failed to create typed patch object ({namespace}/{name}; {}, Kind={}): {fault}",
-        kind.api_version(),
-        kind.kind
-    )))
+    match faults.as_slice() {
+        [] => None,
+        [fault] => Some(fault.clone()),
+        faults => Some(format!("errors:\n  {}", faults.join("\n  "))),
+    }
 }
 
 /// Returns a path in the form of server-side apply: `.spec.containers[name="c"].image` for `spec.containers[0].image`.

@@ -7,6 +7,7 @@ use objectstore::Store;
 
 use crate::{
     admission::{Admission, HttpsTransport, WebhookTransport},
+    aggregation::transport::{FrontProxy, RemoteTransport, TlsTransport},
     server::{ServerState, Settings},
     strategy::ServerStrategy,
     token::TokenIssuer,
@@ -20,6 +21,7 @@ pub fn builder(store: Arc<dyn Store>) -> Builder {
             token_issuer: None,
             admission: None,
             webhooks: Arc::new(HttpsTransport),
+            remote_transport: Arc::new(TlsTransport::default()),
             rbac: false,
             stored_only: Vec::new(),
         },
@@ -54,10 +56,24 @@ impl Builder {
         self
     }
 
-    /// Sets how admission webhooks are called; the default is HTTPS.
+    /// Sets how admission and conversion webhooks are called; the default is HTTPS.
     #[must_use]
     pub fn webhooks(mut self, webhooks: Arc<dyn WebhookTransport>) -> Self {
         self.settings.webhooks = webhooks;
+        self
+    }
+
+    /// Sets how the API identifies itself to other API servers, to which it forwards requests (`APIService`).
+    #[must_use]
+    pub fn front_proxy(mut self, front_proxy: FrontProxy) -> Self {
+        self.settings.remote_transport = Arc::new(TlsTransport { front_proxy });
+        self
+    }
+
+    /// Sets how other API servers are reached; the default is TLS.
+    #[must_use]
+    pub fn remote_transport(mut self, transport: Arc<dyn RemoteTransport>) -> Self {
+        self.settings.remote_transport = transport;
         self
     }
 

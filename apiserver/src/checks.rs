@@ -88,6 +88,7 @@ fn is_program(kind: Builtin) -> bool {
         Builtin::CustomResourceDefinition
             | Builtin::ValidatingAdmissionPolicy
             | Builtin::ValidatingAdmissionPolicyBinding
+            | Builtin::MutatingAdmissionPolicy
             | Builtin::ValidatingWebhookConfiguration
             | Builtin::MutatingWebhookConfiguration
     )

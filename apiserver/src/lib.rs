@@ -10,16 +10,20 @@
 //! | definitions | `definitions`, `schema_validation`, `string_formats` |
 //! | new objects | `defaults`, `plugins`, `prepare`, `service_allocator`, `quota` |
 //! | validation | `validate`: a table of rules for each kind |
+//! | other servers | `aggregation` (APIServices) |
+//! | versions | `conversion` (webhooks of definitions) |
 //! | admission | `admission` (policies, webhooks, Pod Security), `checks`, `applied` |
 //! | expressions | `cel`, and the functions of Go's standard library that it has (`go_*`) |
 
 mod access;
 mod admission;
+mod aggregation;
 mod applied;
 mod blocking;
 mod builder;
 mod cel;
 mod checks;
+mod conversion;
 mod defaults;
 mod definitions;
 mod go_ip;
@@ -29,6 +33,7 @@ mod go_url;
 mod plugins;
 mod prepare;
 mod quota;
+mod review;
 mod schema_validation;
 mod server;
 mod service_allocator;
@@ -39,6 +44,7 @@ mod token_request;
 mod validate;
 
 pub use admission::{Admission, FieldError, HttpsTransport, Review, WebhookCall, WebhookTransport};
+pub use aggregation::transport::{FrontProxy, RemoteTarget, RemoteTransport};
 pub use builder::{Builder, builder};
 pub use token::{BoundKind, BoundObject, TokenError, TokenGrant, TokenIssuer, VerifiedToken};
 

@@ -2,7 +2,10 @@
 
 use crate::defaults;
 use kubeapi::{
-    object::{as_map, child, definition_status, metadata, object_size, text, timestamp::now},
+    object::{
+        as_map, child, default_to, definition_status, generation::count_generation, metadata,
+        object_size, text, timestamp::now,
+    },
     patch,
     registry::{Builtin, Kind},
     request::call::Call,
@@ -48,6 +51,9 @@ pub(crate) fn create(call: &Call, object: &mut Value, origin: Origin) -> Result<
     // before the owners of its fields are determined, which takes many times the memory of the object
     object_size::check(object, None)?;
     defaults::begin(kind, object);
+    if kind.is(Builtin::DaemonSet) {
+        defaults::workload::count_template(None, object);
+    }
     if kind.is(Builtin::CertificateSigningRequest) {
         set_requester(call, object);
     }
@@ -56,14 +62,18 @@ pub(crate) fn create(call: &Call, object: &mut Value, origin: Origin) -> Result<
     }
     admission::observe(kind, object);
     if origin == Origin::Update {
-        patch::track_update(&target(kind), None, object, &writer(call, &now));
+        patch::track_update(&target(kind), None, object, &writer(call, &now))?;
     }
     Ok(())
 }
 
 /// Sets the requester in a certificate request. `system:masters` may request for others.
 fn set_requester(call: &Call, object: &mut Value) {
-    if let Some(caller) = call.caller.as_ref().filter(|caller| !caller.is_master())
+    let is_for_other = text(object, "/spec/username").is_some();
+    if let Some(caller) = call
+        .caller
+        .as_ref()
+        .filter(|caller| !(caller.is_master() && is_for_other))
         && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
     {
         ["uid", "extra"]
@@ -86,20 +96,42 @@ pub(crate) fn update(
     if kind.is(Builtin::PersistentVolume) {
         note_phase(current, new);
     }
+    if kind.is(Builtin::CertificateSigningRequest) {
+        date_conditions(new);
+    }
     if kind.is(Builtin::Service) {
         service_allocator::carry(current, new);
     }
     check_limits(kind, &call.target.name, Some(current), new)?;
     defaults::fill(kind, new)?;
     object_size::check(new, Some(current))?;
+    if kind.is(Builtin::DaemonSet) {
+        defaults::workload::count_template(Some(current), new);
+    }
+    count_generation(kind, current, new);
     if kind.is(Builtin::CustomResourceDefinition) && call.target.part.is_none() {
         definition_status::follow(new);
     }
     admission::observe(kind, new);
     if origin == Origin::Update {
-        patch::track_update(&target(kind), Some(current), new, &writer(call, &now()));
+        patch::track_update(&target(kind), Some(current), new, &writer(call, &now()))?;
     }
     Ok(())
+}
+
+/// Notes when the conditions of a certificate request were written, unless the writer has done so.
+fn date_conditions(request: &mut Value) {
+    let conditions = request.pointer_mut("/status/conditions");
+    for condition in conditions
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Value::Object(condition) = condition {
+            default_to(condition, "lastUpdateTime", now());
+            default_to(condition, "lastTransitionTime", now());
+        }
+    }
 }
 
 /// Notes when a volume's phase changes, unless the writer has done so.

@@ -7,6 +7,7 @@ use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
 
 use crate::{
     admission::{Admission, WebhookTransport, configuration::ConfigurationCache},
+    aggregation::{cache::AggregationCache, transport::RemoteTransport},
     token::TokenIssuer,
 };
 
@@ -22,6 +23,8 @@ pub(crate) struct ServerState {
     admission: Option<Arc<dyn Admission>>,
     admission_configuration: ConfigurationCache,
     webhooks: Arc<dyn WebhookTransport>,
+    remote_transport: Arc<dyn RemoteTransport>,
+    aggregation: AggregationCache,
     rbac: bool,
     stored_only: Vec<(String, String)>,
     /// Serializes quota checks: an admitted object is stored before the next one is checked.
@@ -33,6 +36,7 @@ pub(crate) struct Settings {
     pub(crate) token_issuer: Option<Arc<dyn TokenIssuer>>,
     pub(crate) admission: Option<Arc<dyn Admission>>,
     pub(crate) webhooks: Arc<dyn WebhookTransport>,
+    pub(crate) remote_transport: Arc<dyn RemoteTransport>,
     pub(crate) rbac: bool,
     /// Group and kind.
     pub(crate) stored_only: Vec<(String, String)>,
@@ -48,6 +52,8 @@ impl ServerState {
             admission: settings.admission,
             admission_configuration: ConfigurationCache::default(),
             webhooks: settings.webhooks,
+            remote_transport: settings.remote_transport,
+            aggregation: AggregationCache::default(),
             rbac: settings.rbac,
             stored_only: settings.stored_only,
             quota_lock: Arc::default(),
@@ -117,6 +123,14 @@ impl Server {
 
     pub(crate) fn webhooks(&self) -> &dyn WebhookTransport {
         &*self.state.webhooks
+    }
+
+    pub(crate) fn remote_transport(&self) -> &dyn RemoteTransport {
+        &*self.state.remote_transport
+    }
+
+    pub(crate) fn aggregation(&self) -> &AggregationCache {
+        &self.state.aggregation
     }
 
     pub(crate) fn enforces_rbac(&self) -> bool {

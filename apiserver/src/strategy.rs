@@ -6,13 +6,15 @@ use async_trait::async_trait;
 use http::{Response, request::Parts};
 use kubeapi::{
     Api, Body, Identity, Kind, defaults,
-    object::object_size,
+    object::{conversion::ConversionRequest, object_size},
     registry::{Builtin, KindSchema},
     request::{
         body::RequestBody,
         call::Call,
         duplicates::DuplicateFields,
         path::{RequestPath, Target},
+        remote::{RemotePath, RemoteVersion},
+        subresource::Subresource,
     },
     status::StatusError,
     strategy::{Origin, QuotaLock, ReviewRequest, Strategy},
@@ -22,7 +24,8 @@ use objectstore::{Key, Write};
 use serde_json::Value;
 
 use crate::{
-    access, admission, applied, checks, definitions, plugins, prepare, quota,
+    access, admission, aggregation, applied, checks, conversion, definitions, plugins, prepare,
+    quota,
     server::{Server, ServerState},
     service_allocator, token_request, validate,
 };
@@ -83,6 +86,9 @@ impl Strategy for ServerStrategy {
         let kind = &call.target.kind;
         applied::check_declared(kind, object)?;
         applied::check_repeated(call)?;
+        if kind.is(Builtin::CustomResourceDefinition) {
+            definitions::readable::drop_unreadable_items(object);
+        }
         defaults::normalise(kind, object);
         if let KindSchema::Published(schema) = kind.schema() {
             schema.normalise(object);
@@ -106,7 +112,8 @@ impl Strategy for ServerStrategy {
         let repeated = DuplicateFields::of(&call.headers, &call.body, validation);
         let mut warnings = decode(kind, object, repeated, validation)?;
         if kind.is(Builtin::CustomResourceDefinition) {
-            warnings.extend(definitions::rules::warnings(object));
+            definitions::readable::drop_unreadable_items(object);
+            definitions::readable::check_readable(object)?;
         }
         if call.target.part.is_none() && self.0.only_stores(kind) {
             warnings.push(format!("{} is stored but has no effect here", kind.kind));
@@ -154,6 +161,37 @@ impl Strategy for ServerStrategy {
         Ok(object)
     }
 
+    async fn remote_versions(&self, api: &Api) -> Arc<[RemoteVersion]> {
+        aggregation::versions(&self.server(api)).await
+    }
+
+    async fn forward(
+        &self,
+        api: &Api,
+        remote: &RemotePath,
+        parts: Parts,
+        body: RequestBody,
+    ) -> Result<Response<Body>, StatusError> {
+        aggregation::forward(&self.server(api), remote, parts, body).await
+    }
+
+    async fn remote_resources(&self, api: &Api, version: &RemoteVersion) -> Option<Value> {
+        aggregation::resources(&self.server(api), version).await
+    }
+
+    fn converts(&self) -> bool {
+        true
+    }
+
+    async fn convert(
+        &self,
+        api: &Api,
+        request: ConversionRequest<'_>,
+        objects: Vec<Value>,
+    ) -> Result<Vec<Value>, StatusError> {
+        conversion::convert(&self.server(api), request, objects).await
+    }
+
     fn requires_resource_version(&self, kind: &Kind) -> bool {
         !kind.allows_unconditional_update()
     }
@@ -184,6 +222,9 @@ impl Strategy for ServerStrategy {
         warnings
             .into_iter()
             .for_each(|warning| call.warnings.add(warning));
+        if target.part == Some(Subresource::Resize) {
+            plugins::limits::check_resized(&server, target, &new).await?;
+        }
         access::check_escalation(&server, call, Some(old), &new).await?;
         admission::review(&server, call, target, Some(old), &new).await?;
         Ok(new)
@@ -249,6 +290,9 @@ impl Strategy for ServerStrategy {
     ) -> Result<(), StatusError> {
         let (server, target) = (self.server(api), &call.target);
         admission::refresh(&server, target);
+        if target.kind.is(Builtin::ApiService) {
+            server.aggregation().forget();
+        }
         if !succeeded {
             return Ok(());
         }

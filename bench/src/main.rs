@@ -1,5 +1,5 @@
 //! Benchmarks. Prints one JSON object per line: `{"name":…,"value":…,"unit":…,"load":…}`, with the load average of the machine. Arguments
-//! name the benchmarks to run; `fleet` also runs `fleet.nodes`.
+//! name the benchmarks to run; `fleet` runs all whose names begin with it.
 
 mod api;
 mod containerd;
@@ -36,18 +36,28 @@ struct Figure {
     unit: &'static str,
 }
 
+impl Figure {
+    /// Prints the figure now, with the load of the machine.
+    fn print(&self) {
+        let Self { name, value, unit } = self;
+        print(&json!({"name": name, "value": value, "unit": unit, "load": load()}).to_string());
+    }
+}
+
 /// A benchmark: its name and the function that measures it. One run may return several figures.
 type Bench = (
     &'static str,
     fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>,
 );
 
-const BENCHES: [Bench; 19] = [
+const BENCHES: [Bench; 21] = [
     // This comes first, while no memory that others have freed can be reused.
     ("api.memory", || Box::pin(memory::objects())),
     ("api.creates", || Box::pin(api::creates())),
     ("api.fanout", || Box::pin(fanout::steady())),
     ("fleet.1000-pods-10-nodes", || Box::pin(fleet::converge())),
+    ("fleet.memory", || Box::pin(fleet_size::memory())),
+    ("fleet.tls", || Box::pin(fleet_size::over_tls())),
     ("fleet.nodes", || Box::pin(fleet_size::sizes())),
     ("reconnect-storm", || {
         Box::pin(reconnect_storm::reconnect_storm())
@@ -98,9 +108,7 @@ async fn run(wanted: &[String]) -> anyhow::Result<()> {
         bail!("there is no such benchmark; there are {}", names.join(", "));
     }
     for (_, measure) in benches {
-        for Figure { name, value, unit } in measure().await? {
-            print(&json!({"name": name, "value": value, "unit": unit, "load": load()}).to_string());
-        }
+        measure().await?.iter().for_each(Figure::print);
     }
     Ok(())
 }

@@ -1,11 +1,6 @@
 //! Waits for a state of the API by its watches.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fmt::Debug,
-    pin::pin,
-    time::Instant,
-};
+use std::{collections::HashSet, fmt::Debug, pin::pin, time::Instant};
 
 use anyhow::Context;
 use futures::TryStreamExt;
@@ -20,7 +15,7 @@ use testkit::LONG_TIMEOUT;
 pub(crate) async fn until<K>(
     api: Api<K>,
     count: usize,
-    wanted: fn(&K) -> bool,
+    wanted: impl Fn(&K) -> bool,
 ) -> anyhow::Result<()>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -32,7 +27,7 @@ where
 pub(crate) async fn when<K, const N: usize>(
     api: Api<K>,
     counts: [usize; N],
-    wanted: fn(&K) -> bool,
+    wanted: impl Fn(&K) -> bool,
 ) -> anyhow::Result<[Instant; N]>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -43,11 +38,15 @@ where
                 .default_backoff()
                 .applied_objects()
         );
-        let (mut seen, mut reached) = (HashMap::<String, bool>::new(), [Instant::now(); N]);
+        let (mut seen, mut reached) = (HashSet::new(), [Instant::now(); N]);
         for (count, reached) in counts.into_iter().zip(&mut reached) {
-            while seen.values().filter(|wanted| **wanted).count() < count {
+            while seen.len() < count {
                 let object = objects.try_next().await?.context("the watch has ended")?;
-                seen.insert(object.name_any(), wanted(&object));
+                let place = (object.namespace(), object.name_any());
+                match wanted(&object) {
+                    true => seen.insert(place),
+                    false => seen.remove(&place),
+                };
             }
             *reached = Instant::now();
         }

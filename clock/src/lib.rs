@@ -20,7 +20,7 @@ pub use self::{
     blocking::spawn_blocking,
     hash::{HashMap, HashSet, RandomState},
     random::{Random, rng, uuid},
-    simulation::{Simulated, is_simulated, simulate, simulate_with_trace, trace},
+    simulation::{Simulated, is_simulated, set_virtual_time, simulate, simulate_with_trace, trace},
     trace::Trace,
 };
 

@@ -19,6 +19,8 @@ thread_local! {
 /// The simulation of this thread.
 struct Simulation {
     begun: Instant,
+    /// The wall clock at `begun`.
+    start: Timestamp,
     random: StdRng,
     trace: Trace,
 }
@@ -34,7 +36,8 @@ pub struct Simulated<T> {
     pub elapsed: Duration,
 }
 
-/// Runs `story` in a simulation on this thread. Time passes only while every task waits; then it jumps to the next timer.
+/// Runs `story` in a simulation on this thread. Time passes only while every task waits; then it jumps to the next timer. The seed decides
+/// everything if Tokio is built with `--cfg tokio_unstable`; otherwise, receivers of one channel are woken in any order.
 ///
 /// # Errors
 /// The runtime cannot be created, or this thread is in a simulation already.
@@ -57,13 +60,15 @@ fn run<T>(seed: u64, keeps_all: bool, story: impl Future<Output = T>) -> io::Res
     if is_simulated() {
         return Err(io::Error::other("this thread runs a simulation already"));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()?;
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    // which receiver of a watch channel runs first, and the like
+    #[cfg(tokio_unstable)]
+    builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
+    let runtime = builder.enable_all().start_paused(true).build()?;
     let begun = runtime.block_on(async { Instant::now() });
     SIMULATION.set(Some(Simulation {
         begun,
+        start: Timestamp::from_second(START).map_err(io::Error::other)?,
         random: StdRng::seed_from_u64(seed),
         trace: Trace::new(keeps_all),
     }));
@@ -103,10 +108,20 @@ pub fn is_simulated() -> bool {
 /// Returns the virtual time; `None` outside of a simulation.
 pub(crate) fn time() -> Option<Timestamp> {
     SIMULATION.with_borrow(|simulation| {
-        let elapsed = simulation.as_ref()?.begun.elapsed();
-        let start = Timestamp::from_second(START).ok()?;
-        start.checked_add(elapsed).ok()
+        let simulation = simulation.as_ref()?;
+        let elapsed = simulation.begun.elapsed();
+        simulation.start.checked_add(elapsed).ok()
     })
+}
+
+/// Sets the wall clock of this thread's simulation to `now`, before anything in it reads the clock. Outside of one, nothing happens.
+pub fn set_virtual_time(now: Timestamp) {
+    SIMULATION.with_borrow_mut(|simulation| {
+        if let Some(simulation) = simulation {
+            let start = now.checked_sub(simulation.begun.elapsed());
+            simulation.start = start.unwrap_or(simulation.start);
+        }
+    });
 }
 
 /// Adds a line to the trace of this thread's simulation. Outside of one, `line` is not called.

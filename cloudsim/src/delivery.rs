@@ -1,5 +1,7 @@
 //! What controllers hand to a node's session: answers that are sent at once, and deliveries, which the node acknowledges.
 
+use std::sync::Arc;
+
 use wire::Message;
 
 use crate::mailbox::ObjectPath;
@@ -33,8 +35,8 @@ pub struct Delivery {
     pub object: Option<ObjectRef>,
     /// The object's revision in the message; `None` for deletions.
     pub revision: Option<u64>,
-    /// The message itself.
-    pub message: Message,
+    /// The message itself, which may be sent several times.
+    pub message: Arc<Message>,
 }
 
 impl Delivery {

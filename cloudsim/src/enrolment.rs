@@ -67,19 +67,20 @@ type Refusal = (StatusCode, String);
 
 impl Enrolment {
     /// Creates the service. Certificates are signed by the authority of `trust`; nodes are looked up through `client`. `faults` may
-    /// replace the answers. `sessions` is notified of machines that show a token; `tokens` counts their uses.
+    /// replace the answers. `sessions` is notified of machines that show a token; `tokens` counts their uses, and
+    /// `records` is what they have acknowledged.
     pub(crate) fn new(
         trust: &Trust,
         client: &Client,
         faults: &Faults,
         sessions: &Sessions,
-        tokens: &JoinTokens,
+        (tokens, records): (&JoinTokens, &SyncRecords),
     ) -> Self {
         Self {
             trust: trust.clone(),
             client: client.clone(),
             faults: faults.clone(),
-            records: SyncRecords::new(client.clone()),
+            records: records.clone(),
             sessions: sessions.clone(),
             tokens: tokens.clone(),
             reserved: Vec::new(),

@@ -8,6 +8,7 @@ use http::{Request, Response};
 use kubeapi::serve::{PeerCertificate, certificate_identity};
 use rustls::{AlertDescription, Error};
 use rustls_pki_types::CertificateDer;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     enrolment::Enrolment,
@@ -22,6 +23,7 @@ pub struct InProcess {
     hub: LocalConnector,
     tunnels: Option<LocalConnector>,
     enrolment: Enrolment,
+    stop: CancellationToken,
 }
 
 impl std::fmt::Debug for InProcess {
@@ -35,12 +37,14 @@ impl InProcess {
         trust: &Trust,
         (hub, tunnels): (LocalConnector, Option<LocalConnector>),
         enrolment: &Enrolment,
+        stop: CancellationToken,
     ) -> Self {
         Self {
             trust: trust.clone(),
             hub,
             tunnels,
             enrolment: enrolment.clone(),
+            stop,
         }
     }
 
@@ -83,12 +87,15 @@ impl InProcess {
     /// Sends a request to the enrolment server, with the certificate that the node shows, if it has one.
     ///
     /// # Errors
-    /// The cloud rejects the certificate.
+    /// The cloud rejects the certificate, or has stopped.
     pub async fn enrol(
         &self,
         mut request: Request<Bytes>,
         certificate: Option<&[u8]>,
     ) -> io::Result<Response<Bytes>> {
+        if self.stop.is_cancelled() {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
         if let Some(certificate) = certificate {
             let shown = CertificateDer::from(certificate.to_vec());
             self.trust

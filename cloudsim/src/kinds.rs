@@ -17,13 +17,7 @@ pub(crate) fn registry() -> Registry {
 }
 
 /// Group and kind of what is only stored: writers get a warning. Whoever adds a controller removes its kind here.
-pub(crate) const STORED_ONLY: [(&str, &str); 17] = [
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
-    (
-        "admissionregistration.k8s.io",
-        "MutatingAdmissionPolicyBinding",
-    ),
-    ("apiregistration.k8s.io", "APIService"),
+pub(crate) const STORED_ONLY: [(&str, &str); 14] = [
     ("autoscaling", "HorizontalPodAutoscaler"),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),

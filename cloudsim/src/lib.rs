@@ -27,6 +27,7 @@ mod resource_metrics;
 mod reviews;
 pub mod router;
 pub mod sessions;
+pub mod snapshot;
 pub mod streams;
 pub mod tasks;
 pub mod why;

@@ -15,7 +15,8 @@ async function look(page) {
   await property.locator(".sparkline").waitFor();
   const axe = await violations(page);
   await card.getByRole("link", { name: "Show in the timeline" }).click();
-  await page.locator("tr", { hasText: "default/oven" }).filter({ has: page.getByRole("cell", { name: "cloud", exact: true }) }).first().waitFor();
+  // the value goes to the device, and the device's report comes back
+  for (const stages of ["value reached", "answered"]) await page.locator("tr", { hasText: "default/oven" }).filter({ hasText: stages }).first().waitFor();
   return { axe };
 }
 

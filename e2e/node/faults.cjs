@@ -9,7 +9,9 @@ async function cut(page, faults, apply) {
   await faults.getByRole("button", { name: "Cut the link" }).click();
   await page.locator(".card.offline").waitFor();
   const axe = await violations(page);
-  apply(podOf("late", { nodeName: "edge-1" }));
+  apply({ apiVersion: "v1", kind: "Secret", metadata: { name: "password" }, stringData: { key: "hidden" } });
+  const env = [{ name: "PASSWORD", valueFrom: { secretKeyRef: { name: "password", key: "key" } } }];
+  apply(podOf("late", { nodeName: "edge-1", containers: [{ name: "c", image: "busybox", env }] }));
   await page.locator(".problems li", { hasText: "pod/default/late" }).waitFor();
   await faults.getByRole("button", { name: "Restore" }).click();
   await page.locator(".card.offline").waitFor({ state: "detached" });

@@ -15,8 +15,9 @@ const { keyText, Screen } = await load("vt");
 const { comment, referencesOf, scenarioOf, toYaml } = await load("scenario");
 const { inChinese, isKnown } = await load("sentences");
 const { Spans } = await load("spans");
-const { Deliveries, outcome } = await load("deliveries");
+const { Deliveries, outcome, stages } = await load("deliveries");
 const { differences } = await load("diff");
+const { fitted } = await load("format");
 
 const textOf = (screen) => screen.lines.map((line) => line.map(({ char }) => char).join("").trimEnd()).join("|").replace(/\|+$/, "");
 
@@ -97,14 +98,15 @@ const set = scenarioOf(
   {
     nodes: new Map(), pods: new Map(), models: new Map(), deleted: new Map(), sessions: new Map(), devices: new Map([["default/d", device("2")]]),
     changes: new Map([["default/d", [{ object: device("1"), time: begin + 3000 }, { object: device("2"), time: begin + 4000 }]]]),
+    secrets: [{ namespace: "x", name: "s", keys: ["k"], time: begin + 1000 }],
     maps: [{ metadata: { name: "m", creationTimestamp: at(2), uid: "u" }, data: { a: "b" } }],
   },
   begin + 10000,
 );
-const written = set.steps.filter(({ apply }) => apply).map(({ apply }) => apply.data?.a ?? apply.spec.properties[0].desired.value);
-assert.deepEqual(written, ["1", "b", "2"]);
-const naming = { volumes: [{ name: "v", configMap: { name: "m" } }, { name: "kube-api-access-x", projected: { sources: [{ configMap: { name: "kube-root-ca.crt" } }] } }], containers: [{ envFrom: [{ secretRef: { name: "s" } }] }] };
-assert.deepEqual(referencesOf([{ metadata: { namespace: "x" }, spec: naming }]), { configMaps: ["x/m"], secrets: ["x/s"] });
+const written = set.steps.filter(({ apply }) => apply).map(({ apply }) => apply.data?.a ?? apply.stringData?.k ?? apply.spec.properties[0].desired.value);
+assert.deepEqual(written, ["1", "not saved", "b", "2"]);
+const naming = { volumes: [{ name: "v", configMap: { name: "m" } }, { name: "kube-api-access-x", projected: { sources: [{ configMap: { name: "kube-root-ca.crt" } }] } }], containers: [{ envFrom: [{ secretRef: { name: "s" } }], env: [{ name: "A", valueFrom: { secretKeyRef: { name: "s", key: "k" } } }] }] };
+assert.deepEqual(referencesOf([{ metadata: { namespace: "x" }, spec: naming }]), { configMaps: ["x/m"], secrets: { "x/s": ["k"] } });
 
 // each sentence of the steps has a translation
 assert.equal(inChinese("not sent to edge-1; edge-1 is not connected; last heartbeat 3m ago"), "尚未发往 edge-1；edge-1 未连接；上次心跳在3m前");
@@ -144,4 +146,53 @@ assert.equal(outcome(deliveries.all[0]), "waiting");
 assert.equal(deliveries.all[0].written, begin + 3000);
 deliveries.add(message(1, "edge", { msg_id: "y", parent_msg_id: "m" }, { operation: "response", resource: "default/pod/a" }, "OK"));
 assert.equal(outcome(deliveries.all[0]), "acknowledged");
+
+// a report is about its device, and shows when the device has the values that were changed
+const desire = (id, target) => {
+  const properties = [["target", target], ["light", "on"]].map(([name, value]) => ({ name, desired: { value } }));
+  deliveries.add({ ...message(1, "cloud", { msg_id: id }, { operation: "update", resource: "default/device/oven" }, { spec: { properties } }), kind: "device" });
+  return deliveries.all.at(-1);
+};
+const report = (values) => {
+  const twin = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { actual: { value } }]));
+  const route = { operation: "update", resource: "device/default/oven/twin/edge_updated" };
+  deliveries.add({ ...message(1, "edge", { msg_id: JSON.stringify(values), timestamp: begin + 20000 }, route, { twin }), kind: "twin-report" });
+};
+const first = desire("d1", "20");
+report({ target: "20", light: "off" });
+assert.equal(outcome(first), "waiting");
+report({ light: "on" });
+assert.deepEqual([outcome(first), deliveries.all.at(-1).row, deliveries.desired.size], ["reached", "device default/oven", 0]);
+const [second, third] = [desire("d2", "21"), desire("d3", "22")];
+report({ target: "21" });
+report({ target: "22" });
+assert.deepEqual([outcome(second), outcome(third), stages(third).map(({ name }) => name)], ["waiting", "reached", ["sent", "reached", "returned"]]);
+for (const content of [null, 5, "{", { spec: { properties: [null, {}] }, metadata: { managedFields: null } }, { twin: [null] }]) {
+  for (const kind of ["device", "twin-report", "pod", "pod-status"]) deliveries.add({ ...message(1, "cloud", { msg_id: kind }, { operation: "update", resource: "a/device/b" }, content), kind });
+}
+
+// a text is fitted with few measurements, however long it is
+let measured = 0;
+const measure = (text) => ((measured += text.length), text.length);
+assert.deepEqual(["a".repeat(30), `${"a".repeat(1e6)}end`, "abcdef"].map((text) => fitted(text, 30, measure)), ["a".repeat(30), `${"a".repeat(15)}…${"a".repeat(11)}end`, "abcdef"]);
+assert.ok(measured < 5000, `${measured}`);
+
+// contents are kept within a size
+const large = new Deliveries();
+for (let number = 0; number < 20; number++) large.add({ ...message(1, "edge", { msg_id: `${number}` }, route, "content"), size: 4e6 });
+assert.deepEqual([large.all.length, large.all.filter(({ frame }) => frame.message).length, large.bytes], [20, 4, 16e6]);
 assert.deepEqual(differences({ metadata: { managedFields: [1] }, a: 1 }, { metadata: { managedFields: [2] }, a: 2 }), [{ path: "a", before: "1", now: "2" }]);
+
+// a request is repeated while the cloud cannot be reached, and not after an answer
+const { untilAnswered } = await load("api");
+const answers = [new TypeError("network changed"), "done", Object.assign(new Error("refused"), { status: 403 })];
+const reported = [];
+const ask = async () => {
+  const answer = answers.shift();
+  if (answer instanceof Error) throw answer;
+  return answer;
+};
+const note = (error) => reported.push(error?.message ?? null);
+assert.equal(await untilAnswered(ask, note), "done");
+await assert.rejects(untilAnswered(ask, note), /refused/);
+assert.deepEqual(reported, ["network changed", null]);

@@ -29,6 +29,11 @@ async function useStreams(page) {
   await page.getByLabel("Command", { exact: true }).fill(`echo '<img src=x>'`);
   await page.getByRole("button", { name: "Run" }).click();
   await page.getByRole("log", { name: "Commands" }).getByText("' <img src=x>").waitFor();
+  // a command that does not end by itself
+  await page.getByLabel("Command", { exact: true }).fill("sleep infinity");
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Run", disabled: false }).waitFor();
   await page.getByRole("button", { name: "Open sh" }).click();
   await page.getByRole("textbox", { name: "Terminal" }).getByText("/ #").waitFor();
   await page.keyboard.type("echo $((6 * 700))\n");

@@ -6,11 +6,34 @@ const WAIT = 60000;
 
 const launch = (executablePath) => chromium.launch({ executablePath, args: ["--no-sandbox"] });
 
+const CHANGED = "ERR_NETWORK_CHANGED";
+const MAX_ATTEMPTS = 5;
+
+// Lets `goto` open an address again if the network of this machine changes meanwhile: Chromium then ends its requests. Tests with containers
+// beside this one change it.
+function repeatGoto(page) {
+  const goto = page.goto.bind(page);
+  page.goto = async (address) => {
+    for (let attempt = 1; ; attempt++) {
+      const failures = [];
+      const note = (request) => failures.push(request.failure().errorText);
+      page.on("requestfailed", note);
+      const error = await goto(address).catch((error) => error);
+      page.off("requestfailed", note);
+      const isChanged = [...failures, String(error)].some((text) => text.includes(CHANGED));
+      if (isChanged && attempt < MAX_ATTEMPTS) continue;
+      if (error instanceof Error) throw error;
+      return;
+    }
+  };
+}
+
 // Returns what `look` returns, and the problems.
 async function visit(browser, address, look, options = {}) {
   const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(WAIT);
+  repeatGoto(page);
   const problems = [];
   page.on("pageerror", (error) => problems.push(String(error)));
   page.on("request", (request) => new URL(request.url()).origin === new URL(address).origin || problems.push(request.url()));

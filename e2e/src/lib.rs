@@ -26,6 +26,7 @@ mod rig;
 mod run;
 pub mod scrape;
 mod small_disk;
+mod tls_listener;
 pub mod tunnel;
 mod watched;
 
@@ -47,6 +48,7 @@ pub use self::{
     rig::{CLOUD_NAME, Cloud, NODE, Node, Rig, Runtime, group_root},
     run::{Output, ensure_says, run, run_with_input},
     small_disk::SmallDisk,
+    tls_listener::TlsListener,
     watched::{Watch, WatchEvent},
 };
 /// The waits for what other processes do.

@@ -9,30 +9,25 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::SystemTime,
 };
 
 use anyhow::{Context, ensure};
 use bytes::{Bytes, BytesMut};
-use rustls::{
-    RootCertStore, ServerConfig,
-    pki_types::{CertificateDer, PrivateKeyDer, PrivateSec1KeyDer, pem::PemObject},
-    server::WebPkiClientVerifier,
-};
 use testkit::{PROCESS_TIMEOUT, WAIT_TIMEOUT};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, split},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     runtime::Runtime,
     sync::{mpsc, watch},
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
 use wire::{
-    enroll::{Ca, pem_certificate},
     tunnel::{ADDRESS_HEADER, Connect, Frame, Kind, MAX_FRAME, NODE_HEADER, PATH},
     websocket::{Decoder, Message, Role, accept_key, encode},
 };
+
+use crate::tls_listener::TlsListener;
 
 /// The largest head of an upgrade, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -75,20 +70,14 @@ impl TunnelServer {
             .worker_threads(2)
             .enable_all()
             .build()?;
-        let now = SystemTime::now();
-        let ca = Ca::generate(now)?;
-        let (certificate, key) = ca.sign_server(["127.0.0.1"], now)?;
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(&fs::read(node_ca)?)?)?;
-        let config = ServerConfig::builder()
-            .with_client_cert_verifier(WebPkiClientVerifier::builder(Arc::new(roots)).build()?)
-            .with_single_cert(
-                vec![certificate.into()],
-                PrivateKeyDer::Sec1(PrivateSec1KeyDer::from(key)),
-            )?;
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
-        let port = listener.local_addr()?.port();
+        let clients = fs::read(node_ca)?;
+        let bound = TlsListener::bind(&["127.0.0.1"], Some(&clients));
+        let TlsListener {
+            listener,
+            acceptor,
+            port,
+            ca,
+        } = runtime.block_on(bound)?;
         let (sessions, newest) = watch::channel(None);
         let next = Arc::new(AtomicU64::new(1));
         runtime.spawn(async move {
@@ -103,7 +92,7 @@ impl TunnelServer {
         });
         Ok(Self {
             port,
-            ca: pem_certificate(ca.cert_der()),
+            ca,
             runtime,
             newest,
         })

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, path::PathBuf};
 use wire::cri;
 
 use crate::{
-    RuntimeChannel, pods::registry::credentials_of, pressure::machine::image_root, runtime::Runtime,
+    RuntimeChannel,
+    pods::registry::{credentials_of, plain_credentials},
+    pressure::machine::image_root,
+    runtime::Runtime,
 };
 
 /// Pulls images. Cheap to clone.
@@ -24,7 +27,8 @@ impl ImagePuller {
     }
 
     /// Pulls an image, unless it is on this node. `secret` is the data of a Secret with credentials of registries, of type
-    /// `kubernetes.io/dockerconfigjson` or `kubernetes.io/dockercfg`; as with kubelet, the entry for the image's registry is used.
+    /// `kubernetes.io/dockerconfigjson` or `kubernetes.io/dockercfg`; as with kubelet, the entry for the image's registry is used. If
+    /// `.dockerconfigjson` is one `AuthConfig` of CRI, as KubeEdge reads it, it is used, too.
     ///
     /// # Errors
     /// The runtime's message, or those for each of several credentials.
@@ -41,9 +45,9 @@ impl ImagePuller {
         match found.map_err(|error| error.message().to_owned())? {
             Some(_) => Ok(()),
             None => {
-                self.0
-                    .pull_with_any(image, credentials_of(secret, image), None)
-                    .await
+                let mut credentials = credentials_of(secret, image);
+                credentials.extend(secret.and_then(|secret| plain_credentials(secret, image)));
+                self.0.pull_with_any(image, credentials, None).await
             }
         }
     }

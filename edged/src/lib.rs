@@ -61,6 +61,7 @@ mod pressure;
 mod probes;
 mod references;
 mod removals;
+mod resize;
 mod restart;
 mod runtime;
 mod runtime_channel;
@@ -120,6 +121,7 @@ pub use self::{
         CgroupDriver, ControlGroups, Eviction, Housekeeping, NodeShutdown, ShutdownPeriod, Signal,
         Threshold, ThresholdValue,
     },
+    specs::is_terminal,
     static_pods::StaticPods,
     stats::{busy_nanos, idle},
     storage::Storage,
@@ -278,7 +280,7 @@ pub struct NodeConfig {
 pub const KUBERNETES_VERSION: &str = "v1.32.10";
 
 /// Resources of a node that replace those of the machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Capacity {
     /// The number of cores.
     pub cpus: Option<i64>,

@@ -81,6 +81,8 @@ pub(crate) struct Container {
     pub(crate) termination_message: Option<TerminationMessageFiles>,
     /// What probes and hooks report of it.
     pub(crate) health: Health,
+    /// Whether it was stopped to be started again with other resources.
+    pub(crate) replaced: bool,
 }
 
 /// Where the termination message of a container is read from.
@@ -316,6 +318,7 @@ impl Container {
             state: ObservedState::Created,
             termination_message: None,
             health: Health::default(),
+            replaced: false,
         }
     }
 }

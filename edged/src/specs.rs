@@ -16,7 +16,7 @@ pub(crate) fn containers_of(pod: &Pod) -> impl Iterator<Item = &Container> {
 }
 
 /// Reports whether the pod's phase is final: `Succeeded` or `Failed`.
-pub(crate) fn is_terminal(pod: &Pod) -> bool {
+pub fn is_terminal(pod: &Pod) -> bool {
     let phase = pod
         .status
         .as_ref()

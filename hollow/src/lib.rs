@@ -9,9 +9,12 @@ mod commands;
 mod demo;
 pub mod dump;
 pub mod fleet;
+mod manifests;
+pub mod origin;
 mod reach;
 pub mod runtime;
 pub mod scenario;
+pub mod snapshot;
 pub mod testing;
 
 pub use commands::run as main;

@@ -57,9 +57,9 @@ impl Cause {
         }
     }
 
-    /// An update without a resourceVersion; the number is written as in Go.
+    /// An update without a resourceVersion.
     pub fn unversioned() -> Self {
-        let message = "Invalid value: 0x0: must be specified for an update".to_owned();
+        let message = "Invalid value: 0: must be specified for an update".to_owned();
         Self {
             reason: "FieldValueInvalid",
             field: "metadata.resourceVersion".into(),

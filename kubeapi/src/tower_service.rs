@@ -7,7 +7,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, request::Parts};
+use futures::future::join_all;
+use http::{HeaderMap, Method, Request, Response, StatusCode, header, request::Parts};
 use serde_json::Value;
 use tower::Service;
 
@@ -17,7 +18,7 @@ use crate::{
     describe::{
         discovery,
         document::{Document, Name},
-        exposition, health, openapi,
+        exposition, health, openapi, remote_discovery,
     },
     registry::{Builtin, Registry},
     request::{
@@ -27,7 +28,9 @@ use crate::{
         gzip, legacy_watch,
         path::{self, RequestPath, Target},
         query::Query,
+        remote::{RemotePath, RemoteVersion},
         subresource::Subresource,
+        versions::ConvertedVersions,
         warnings::Warnings,
         yaml,
     },
@@ -35,6 +38,10 @@ use crate::{
     streams, verbs,
 };
 use objectstore::{Page, Scope};
+
+/// What kube-apiserver tells all clients of Endpoints.
+const ENDPOINTS_WARNING: &str =
+    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
 
 /// Answers requests from an [`Api`]. The caller's [`Identity`] is in the request's extensions, or a service
 /// account's in its bearer token; a request without either is answered 401.
@@ -67,6 +74,10 @@ where
     }
 }
 
+/// Marks the answer of another server, which has chosen its form.
+#[derive(Clone, Copy, Debug)]
+struct Forwarded;
+
 /// What comes of a request.
 type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
@@ -77,6 +88,9 @@ fn answer(api: Api, parts: Parts, body: RequestBody) -> ResponseFuture {
         let answer = handle(&api, parts, body)
             .await
             .unwrap_or_else(|error| body::refusal(&error));
+        if answer.extensions().get::<Forwarded>().is_some() {
+            return Ok(answer);
+        }
         let answer = if wants_yaml {
             yaml::convert_response(answer).await
         } else {
@@ -97,10 +111,19 @@ async fn handle(
 ) -> Result<Response<Body>, StatusError> {
     api.strategy().prepare(api).await?;
     legacy_watch::rewrite(&api.registry(), &mut parts);
-    let place = path::parse(&api.registry(), parts.uri.path());
-    if !matches!(place, RequestPath::Health(..) | RequestPath::Version) {
-        let caller = api.strategy().authorize(api, &parts, &place).await?;
-        parts.extensions.insert(caller);
+    let remotes = api.strategy().remote_versions(api).await;
+    let place = match RemotePath::find(&remotes, parts.uri.path()) {
+        Some(remote) => RequestPath::Remote(remote),
+        None => path::parse(&api.registry(), parts.uri.path()),
+    };
+    let is_open = matches!(place, RequestPath::Health(..) | RequestPath::Version);
+    if !is_open || parts.headers.contains_key(header::AUTHORIZATION) {
+        match api.strategy().authorize(api, &parts, &place).await {
+            Ok(caller) => drop(parts.extensions.insert(caller)),
+            // everybody may read these, but not with a false token
+            Err(error) if is_open && error.code != StatusCode::UNAUTHORIZED => {}
+            Err(error) => return Err(error),
+        }
     }
     if matches!(place, RequestPath::Unknown) && !path::is_of_api(parts.uri.path()) {
         return Ok(body::page_not_found());
@@ -124,7 +147,14 @@ async fn handle(
     }
     let target = match place {
         RequestPath::Objects(target) => target,
-        place if parts.method == Method::GET => return describe(api, &place, &parts).await,
+        RequestPath::Remote(remote) => {
+            let mut answer = api.strategy().forward(api, &remote, parts, body).await?;
+            answer.extensions_mut().insert(Forwarded);
+            return Ok(answer);
+        }
+        place if parts.method == Method::GET => {
+            return describe(api, &place, &parts, &remotes).await;
+        }
         RequestPath::Unknown => return Err(StatusError::no_resource()),
         _ => return Err(StatusError::method_not_allowed()),
     };
@@ -166,8 +196,12 @@ async fn call(
         needs_complete_lists,
         warnings,
         deadline,
+        versions: ConvertedVersions::default(),
     };
     let kind = &call.target.kind;
+    if kind.is(Builtin::Endpoints) {
+        call.warnings.add(ENDPOINTS_WARNING.to_owned());
+    }
     let writes = parts.method != Method::GET;
     if writes && !kind.is(Builtin::Computed) {
         api.strategy().begin_write(api, &call).await?;
@@ -220,7 +254,12 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
         (
             "GET",
             None
-            | Some(Subresource::Status | Subresource::Approval | Subresource::EphemeralContainers),
+            | Some(
+                Subresource::Status
+                | Subresource::Approval
+                | Subresource::EphemeralContainers
+                | Subresource::Resize,
+            ),
             true,
         ) => verbs::get(api, call).await,
         ("GET" | "PUT" | "PATCH", Some(Subresource::Scale), true) => {
@@ -237,14 +276,20 @@ async fn objects(api: &Api, method: &Method, call: &Call) -> Result<Response<Bod
                 Subresource::Status
                 | Subresource::Finalize
                 | Subresource::Approval
-                | Subresource::EphemeralContainers,
+                | Subresource::EphemeralContainers
+                | Subresource::Resize,
             ),
             true,
         ) => verbs::update(api, call).await,
         (
             "PATCH",
             None
-            | Some(Subresource::Status | Subresource::Approval | Subresource::EphemeralContainers),
+            | Some(
+                Subresource::Status
+                | Subresource::Approval
+                | Subresource::EphemeralContainers
+                | Subresource::Resize,
+            ),
             true,
         ) => verbs::patch(api, call).await,
         ("DELETE", None, true) => verbs::delete(api, call).await,
@@ -258,8 +303,12 @@ async fn describe(
     api: &Api,
     place: &RequestPath,
     parts: &Parts,
+    remotes: &[RemoteVersion],
 ) -> Result<Response<Body>, StatusError> {
     let headers = &parts.headers;
+    if let Some(answer) = describe_all(api, place, headers, remotes).await {
+        return answer;
+    }
     let document = match place {
         RequestPath::Health(which, one) => {
             let query = parts.uri.query().unwrap_or_default();
@@ -321,11 +370,49 @@ async fn describe(
             let name = Name::OpenApi(group.clone(), version.clone());
             api.document(name, |registry| openapi::document(registry, group, version))
         }
-        RequestPath::Objects(_) | RequestPath::Review(..) | RequestPath::Unknown => None,
+        RequestPath::Objects(_)
+        | RequestPath::Review(..)
+        | RequestPath::Remote(_)
+        | RequestPath::Unknown => None,
     };
     Ok(document
         .ok_or_else(StatusError::no_resource)?
         .answer(headers))
+}
+
+/// Returns the documents about this API and other servers together; `None` for all other documents.
+async fn describe_all(
+    api: &Api,
+    place: &RequestPath,
+    headers: &HeaderMap,
+    remotes: &[RemoteVersion],
+) -> Option<Result<Response<Body>, StatusError>> {
+    if remotes.is_empty() {
+        return None;
+    }
+    let registry = api.registry();
+    let document = match place {
+        RequestPath::Root => remote_discovery::root(discovery::root(&registry), remotes),
+        RequestPath::Groups if accept::wants_aggregated(headers) => {
+            // all at once: one that does not answer holds up the others only until its own time is over
+            let resources = remotes
+                .iter()
+                .map(|remote| api.strategy().remote_resources(api, remote));
+            let resources = join_all(resources).await;
+            let own = discovery::aggregated_discovery(&registry);
+            let all = remote_discovery::with_resources(own, remotes, &resources);
+            return Some(aggregated_response(Document::of(&all), headers));
+        }
+        RequestPath::Groups => remote_discovery::groups(discovery::groups(&registry), remotes),
+        RequestPath::Group(group) => {
+            let own = discovery::group(&registry, group);
+            remote_discovery::group(own, group, remotes)?
+        }
+        RequestPath::OpenApiIndex => remote_discovery::index(openapi::index(&registry), remotes),
+        _ => return None,
+    };
+    let document = Document::of(&document).ok_or_else(StatusError::no_resource);
+    Some(document.map(|document| document.answer(headers)))
 }
 
 fn json_response(value: &Value) -> Response<Body> {

@@ -14,6 +14,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 mod damage;
+mod frozen;
+mod image;
 mod lock;
 mod log;
 mod memory;
@@ -28,6 +30,8 @@ mod model;
 mod suite;
 
 pub use damage::{Damage, Damaged};
+pub use frozen::{Frozen, freeze};
+pub use image::Image;
 pub use lock::{LockError, LockHolder, StoreLock};
 pub use log::LogLimits;
 pub use memory::MemoryStore;

@@ -9,11 +9,11 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::{
-    Event, EventKind, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store, StoreError,
-    Watch, Write,
+    Event, EventKind, Image, Key, Listing, LogLimits, Object, Page, Resource, Scope, Store,
+    StoreError, Watch, Write,
     log::Log,
     parts::KnownLabels,
     plan::{FIRST_REVISION, plan},
@@ -26,8 +26,9 @@ pub struct MemoryStore {
     log: Arc<Log>,
 }
 
+/// All objects, by collection.
 #[derive(Default)]
-struct Objects(HashMap<Resource, Collection>);
+pub(super) struct Objects(HashMap<Resource, Collection>);
 
 type Collection = BTreeMap<(Box<str>, Box<str>), StoredObject>;
 
@@ -69,6 +70,25 @@ impl MemoryStore {
             objects: RwLock::default(),
             log: Arc::new(Log::new(FIRST_REVISION, limits)),
         })
+    }
+
+    /// Makes a store with everything that another one had. It continues at the same revision.
+    pub fn from_image(image: Image, limits: LogLimits) -> Arc<Self> {
+        let mut objects = Objects::default();
+        for object in image.objects {
+            objects.insert(&object);
+        }
+        Arc::new(Self {
+            objects: RwLock::new(objects),
+            log: Arc::new(Log::new(image.revision, limits)),
+        })
+    }
+
+    /// Holds all commits; also returns the revision of the newest one.
+    pub(super) fn freeze(&self) -> (RwLockReadGuard<'_, Objects>, u64) {
+        let objects = self.objects.read();
+        let revision = self.log.head();
+        (objects, revision)
     }
 }
 
@@ -134,16 +154,32 @@ impl Objects {
 
     fn apply(&mut self, event: &Event) {
         let key = &event.object.key;
-        let collection = self.0.entry(key.resource.clone()).or_default();
-        let place = place(&key.namespace, &key.name);
         match event.kind {
-            EventKind::Added | EventKind::Modified => {
-                collection.insert(place, StoredObject::of(&event.object));
-            }
+            EventKind::Added | EventKind::Modified => self.insert(&event.object),
             EventKind::Deleted => {
-                collection.remove(&place);
+                let collection = self.0.get_mut(&key.resource);
+                collection.map(|objects| objects.remove(&place(&key.namespace, &key.name)));
             }
         }
+    }
+
+    fn insert(&mut self, object: &Object) {
+        let key = &object.key;
+        let collection = self.0.entry(key.resource.clone()).or_default();
+        collection.insert(place(&key.namespace, &key.name), StoredObject::of(object));
+    }
+
+    /// Returns all objects, in the order of (resource, namespace, name).
+    pub(super) fn all(&self) -> Vec<Object> {
+        let mut collections: Vec<_> = self.0.iter().collect();
+        collections.sort_unstable_by_key(|(resource, _)| *resource);
+        let objects = collections.into_iter().flat_map(|(resource, objects)| {
+            let object = |((namespace, name), stored): (&(Box<str>, Box<str>), &StoredObject)| {
+                stored.at(Key::new(resource.clone(), &**namespace, &**name))
+            };
+            objects.iter().map(object)
+        });
+        objects.collect()
     }
 
     /// Returns the page, and how many objects follow it.

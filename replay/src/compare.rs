@@ -24,12 +24,9 @@ use crate::{
 const STATE: &str = "pod";
 /// Kinds of which only the latest state counts, with its answer: the sender skips states that were replaced before they were sent, so how
 /// many arrive depends on timing.
-const LATEST: [&str; 4] = [
-    "node-status",
-    "pod-status",
-    "node",
-    "service-account-access",
-];
+const LATEST: [&str; 4] = ["node-status", "pod-status", "node", ACCESS];
+/// The kind of which an update may have replaced the insert before it was sent: a controller writes such an object in two steps.
+const ACCESS: &str = "service-account-access";
 /// The kind that is ignored.
 pub(crate) const KEEPALIVE: &str = "keepalive";
 /// The kind whose updates are ignored, with their answers.
@@ -271,7 +268,7 @@ impl<'s> View<'s> {
                 kind: sent.kind,
                 resource: resource_key(sent.kind, &message, names),
             };
-            let hash = hash_message(&message, names);
+            let hash = hash_message(sent.kind, &message, names);
             let sequence = view.sequences.entry(key).or_default();
             let is_repeated = sequence.last().is_some_and(|(_, last)| *last == hash);
             if is_repeated && sent.kind == STATE {
@@ -303,7 +300,7 @@ fn latest_only(script: &Script) -> HashSet<String> {
             sent.from == Side::Cloud,
             sent.kind,
             route.resource.to_string(),
-            route.operation.to_string(),
+            operation(sent.kind, &route.operation).to_string(),
         );
         if header.msg_id.is_empty() {
             continue;
@@ -330,9 +327,17 @@ pub(crate) fn resource_key(kind: &str, message: &Message, names: &Names) -> Stri
     key
 }
 
+/// Returns the operation of a message, in the form in which it is compared.
+fn operation<'m>(kind: &str, operation: &'m Operation) -> &'m Operation {
+    match operation {
+        Operation::Insert if kind == ACCESS => &Operation::Update,
+        other => other,
+    }
+}
+
 /// Returns the hashes of the operation and of the meaning.
-fn hash_message(message: &Message, names: &Names) -> Hashes {
-    let operation = Value::from(message.route.operation.as_str());
+fn hash_message(kind: &str, message: &Message, names: &Names) -> Hashes {
+    let operation = Value::from(operation(kind, &message.route.operation).as_str());
     let route = serde_json::json!([
         message.route.source,
         message.route.group,
@@ -427,7 +432,7 @@ impl Describer<'_, '_> {
         let messages = sent.map(Sent::message);
         let names = [&first.names[&*sent[0].node], &second.names[&*sent[1].node]];
         let mut comparer = Comparer::new(names, &mut self.ids);
-        compare_messages(&mut comparer, &messages);
+        compare_messages(sent[0].kind, &mut comparer, &messages);
         let (masked, paths) = (comparer.masked, comparer.changes);
         if self.is_wanted(sent[0].from) {
             self.result.masked += masked;
@@ -474,13 +479,15 @@ impl Describer<'_, '_> {
 }
 
 /// Compares header, route and content.
-pub(crate) fn compare_messages(comparer: &mut Comparer<'_>, [a, b]: &[Message; 2]) {
+pub(crate) fn compare_messages(kind: &str, comparer: &mut Comparer<'_>, [a, b]: &[Message; 2]) {
     let parents = [&a.header.parent_msg_id, &b.header.parent_msg_id];
     comparer.id("parent_msg_id", parents[0], parents[1]);
     let [first, second] = [a, b].map(|message| {
+        let mut route = message.route.clone();
+        route.operation = operation(kind, &route.operation).clone();
         serde_json::json!({
             "header": {"resourceVersion": message.header.resource_version},
-            "route": message.route,
+            "route": route,
         })
     });
     comparer.field("header", &first["header"], &second["header"]);

@@ -110,7 +110,7 @@ type StatesCase = (
 
 /// Returns a session of these states, each with its answer.
 fn states(kind: &ResourceType, states: &[&str]) -> Script {
-    let messages = states.iter().flat_map(|state| {
+    let messages = states.iter().enumerate().flat_map(|(place, state)| {
         let patch = json!({"status": {"phase": state}});
         let (from, message) = match kind {
             ResourceType::Pod => (
@@ -131,7 +131,10 @@ fn states(kind: &ResourceType, states: &[&str]) -> Script {
                 };
                 let object = Downstream::Object {
                     origin,
-                    change: Change::Update,
+                    change: match kind {
+                        ResourceType::ServiceAccountAccess if place == 0 => Change::Insert,
+                        _ => Change::Update,
+                    },
                     path: format!("{namespace}/{kind}/edge-1").as_str().into(),
                     object: patch,
                 };

@@ -61,7 +61,7 @@ impl Translator {
         self.learn_id(recorded, actual);
         let names = [&self.recorded, &self.actual];
         let mut comparer = Comparer::new(names, &mut self.ids);
-        compare_messages(&mut comparer, &[recorded.clone(), actual.clone()]);
+        compare_messages("", &mut comparer, &[recorded.clone(), actual.clone()]);
         if self.side == Side::Edge {
             self.learn_revisions(&recorded.content, &actual.content);
         }

@@ -1,7 +1,8 @@
 //! A world: a cloud, two nodes, and the operations on them.
 
-use clock::Instant;
 use std::time::Duration;
+
+use clock::Instant;
 use testkit::Random;
 use tokio::time::sleep;
 

@@ -153,6 +153,9 @@ impl NodeOperations {
                 "is not held: it does not have the annotation edge.kubeedge.io/hold-upgrade: \"true\"",
             );
         }
+        if edged::is_terminal(&pod) {
+            return refused("is not held: it has ended");
+        }
         if !hold::is_held(&pod) {
             return refused("is not held: it has already begun to start");
         }

@@ -27,6 +27,8 @@ use Shape::{Containers, Map, Rows, Text};
 /// A line: its title, the field, and how it is shown.
 type Line = (&'static str, &'static str, Shape);
 
+/// The annotation that kubectl does not show either.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const CONDITION: &[&str] = &["type", "status", "reason", "message"];
 const TAINT: &[&str] = &["key", "value", "effect"];
 
@@ -153,7 +155,8 @@ fn write_line(
         Text => vec![word(value)],
         Map => {
             let map = value.as_object().into_iter().flatten();
-            map.map(|(key, value)| format!("{key}={}", word(value)))
+            map.filter(|(key, _)| *key != LAST_APPLIED)
+                .map(|(key, value)| format!("{key}={}", word(value)))
                 .collect()
         }
         Rows(fields) => {
@@ -244,6 +247,7 @@ mod tests {
         let created = "2026-01-01T00:00:00Z";
         let pod = json!({
             "metadata": {"name": "web", "namespace": "default", "creationTimestamp": created, "labels": {"app": "web", "tier": "front"},
+                "annotations": {LAST_APPLIED: "{}"},
                 "managedFields": [{}], "ownerReferences": [{"kind": "ReplicaSet", "name": "web-1"}]},
             "spec": {"nodeName": "edge-1", "initContainers": [{"name": "init", "image": "a:1", "command": ["sh", "-c", "true"]}],
                 "containers": [{"name": "main", "image": "nginx:1", "ports": [{"containerPort": 80, "protocol": "TCP"}],

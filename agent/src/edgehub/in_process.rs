@@ -13,6 +13,7 @@ use super::{
     enroll::{Credentials, verifier},
     stream::Stream,
 };
+use crate::tls::files::pem_fault;
 
 /// A server of the cloud to which a node keeps a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,22 @@ impl InProcessLink {
     /// Removes the identity from memory: the next start of the agent enrols again, unless there are files.
     pub fn forget_identity(&self) {
         *self.identity.lock() = None;
+    }
+
+    /// Returns the node's certificate, its key and the cloud's CA, PEM; `None` while it has none in memory.
+    pub fn identity_pem(&self) -> Option<[String; 3]> {
+        self.identity().map(|identity| identity.to_pem())
+    }
+
+    /// Gives the node the identity that [`Self::identity_pem`] returned.
+    ///
+    /// # Errors
+    /// A text is not PEM.
+    pub fn set_identity_pem(&self, identity: &[String; 3]) -> io::Result<()> {
+        let credentials = Credentials::from_pem(identity)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, pem_fault(&error)))?;
+        self.set_identity(Arc::new(credentials));
+        Ok(())
     }
 
     pub(super) fn has_files(&self) -> bool {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use kubeapi::{
-    Identity,
-    object::{as_map, scale::scale_of, text_or_empty},
+    Api, Identity,
+    object::{conversion::convert, scale::scale_of, text_or_empty},
     registry::{Kind, Registry},
     request::{call::Call, path::Target, subresource::Subresource},
+    status::StatusError,
 };
 
 /// The operation of an admission request.
@@ -113,32 +114,30 @@ impl Attributes {
     }
 
     /// Returns the attributes with the objects converted to another version.
-    pub(super) fn in_version(&self, version: &Version) -> Self {
+    pub(super) async fn in_version(
+        &self,
+        api: &Api,
+        version: &Version,
+    ) -> Result<Self, StatusError> {
         if version.kind.version == self.kind.version {
-            return self.clone();
+            return Ok(self.clone());
         }
-        let converted = |object: &Value| {
-            if object.is_null() {
-                return Value::Null;
+        let kind = &version.kind;
+        let converted = async |object: &Value| {
+            // a scale has no other version
+            if object.is_null() || self.part.is_some_and(|part| part.kind(kind).is_some()) {
+                return Ok(object.clone());
             }
-            let convert = version
-                .kind
-                .defined
-                .as_ref()
-                .and_then(|defined| defined.convert);
-            let mut object = match convert {
-                Some(convert) => convert(&version.kind.version, object.clone()),
-                None => object.clone(),
-            };
-            as_map(&mut object).insert("apiVersion".into(), version.kind.api_version().into());
-            object
+            let objects = vec![object.clone()];
+            let converted = convert(api, kind, &kind.api_version(), objects).await?;
+            Ok::<_, StatusError>(converted.into_iter().next().unwrap_or_default())
         };
-        Self {
-            object: Arc::new(converted(&self.object)),
-            old: Arc::new(converted(&self.old)),
-            kind: Arc::clone(&version.kind),
+        Ok(Self {
+            object: Arc::new(converted(&self.object).await?),
+            old: Arc::new(converted(&self.old).await?),
+            kind: Arc::clone(kind),
             ..self.clone()
-        }
+        })
     }
 
     /// Returns the `AdmissionRequest` without the objects. `self` is the request in the version in which it is reviewed, `asked` the

@@ -13,25 +13,30 @@ use serde_json::Value;
 
 use super::{
     conditions::{self, Condition},
+    mutating::compile::MutationPrograms,
     policy::compile::Programs,
     variables::declarations,
 };
-use kubeapi::object::{items, text, text_or_empty};
+use kubeapi::{
+    cause::Cause,
+    object::{items, text, text_or_empty},
+};
 
 /// The policies and webhooks in force.
 #[derive(Debug, Default)]
 pub(crate) struct Configuration {
-    pub(super) policies: Vec<Policy>,
+    pub(super) policies: Vec<Policy<Programs>>,
+    pub(super) mutating_policies: Vec<Policy<MutationPrograms>>,
     pub(super) validating: Vec<Webhook>,
     pub(super) mutating: Vec<Webhook>,
 }
 
 /// A policy with the bindings that put it in force.
 #[derive(Debug)]
-pub(super) struct Policy {
+pub(super) struct Policy<P> {
     pub(super) name: String,
     pub(super) spec: Value,
-    pub(super) programs: Arc<Programs>,
+    pub(super) programs: Arc<P>,
     /// The compiled programs, or why they cannot be evaluated.
     pub(super) fault: Option<String>,
     /// By name.
@@ -94,14 +99,41 @@ impl ConfigurationCache {
     }
 }
 
+impl<P> Policy<P> {
+    /// Reports whether a write passes where the policy fails (`failurePolicy: Ignore`).
+    pub(super) fn fails_open(&self) -> bool {
+        text(&self.spec, "/failurePolicy") == Some("Ignore")
+    }
+}
+
+/// The stored objects of a kind of policies, and of its bindings.
+#[derive(Debug, Default)]
+pub(super) struct StoredPolicies {
+    pub(super) policies: Vec<Value>,
+    pub(super) bindings: Vec<Value>,
+}
+
 /// Compiles the objects of these kinds.
 pub(super) fn compile(
-    policies: Vec<Value>,
-    bindings: &[Value],
+    validating_policies: StoredPolicies,
+    mutating_policies: StoredPolicies,
     (validating, mutating): (&[Value], &[Value]),
 ) -> Configuration {
+    Configuration {
+        policies: compile_policies(validating_policies, Programs::compile),
+        mutating_policies: compile_policies(mutating_policies, MutationPrograms::compile),
+        validating: webhooks(validating),
+        mutating: webhooks(mutating),
+    }
+}
+
+/// Compiles policies with their bindings.
+fn compile_policies<P>(
+    StoredPolicies { policies, bindings }: StoredPolicies,
+    compile: impl Fn(&Value) -> (P, Vec<Cause>),
+) -> Vec<Policy<P>> {
     let mut by_policy = BTreeMap::<String, Vec<(String, Value)>>::new();
-    for binding in bindings {
+    for binding in &bindings {
         let named = (
             text_or_empty(binding, "/metadata/name").to_owned(),
             binding.get("spec").cloned().unwrap_or_default(),
@@ -114,7 +146,7 @@ pub(super) fn compile(
     let policies = policies.into_iter().map(|policy| {
         let name = text_or_empty(&policy, "/metadata/name").to_owned();
         let spec = policy.get("spec").cloned().unwrap_or_default();
-        let (programs, causes) = Programs::compile(&spec);
+        let (programs, causes) = compile(&spec);
         Policy {
             bindings: by_policy.remove(&name).unwrap_or_default(),
             programs: Arc::new(programs),
@@ -123,11 +155,7 @@ pub(super) fn compile(
             spec,
         }
     });
-    Configuration {
-        policies: policies.collect(),
-        validating: webhooks(validating),
-        mutating: webhooks(mutating),
-    }
+    policies.collect()
 }
 
 fn webhooks(configurations: &[Value]) -> Vec<Webhook> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::configuration::{Configuration, compile};
+use super::configuration::{Configuration, StoredPolicies, compile};
 use crate::{Server, blocking};
 use kubeapi::{object::text_or_empty, registry::Builtin, status::StatusError};
 use objectstore::{Page, Scope};
@@ -16,12 +16,30 @@ pub(super) async fn current(api: &Server) -> Result<Arc<Configuration>, StatusEr
         return Ok(known);
     }
     let before = loaded.changes();
-    let policies = list_stored(api, Builtin::ValidatingAdmissionPolicy).await?;
-    let bindings = list_stored(api, Builtin::ValidatingAdmissionPolicyBinding).await?;
+    let validating_policies = StoredPolicies {
+        policies: list_stored(api, Builtin::ValidatingAdmissionPolicy).await?,
+        bindings: list_stored(api, Builtin::ValidatingAdmissionPolicyBinding).await?,
+    };
+    let mutating_policies = StoredPolicies {
+        policies: list_stored(api, Builtin::MutatingAdmissionPolicy).await?,
+        bindings: list_stored(api, Builtin::MutatingAdmissionPolicyBinding).await?,
+    };
     let validating = list_stored(api, Builtin::ValidatingWebhookConfiguration).await?;
     let mutating = list_stored(api, Builtin::MutatingWebhookConfiguration).await?;
-    let is_empty = policies.is_empty() && validating.is_empty() && mutating.is_empty();
-    let compile = move || compile(policies, &bindings, (&validating, &mutating));
+    let lists = [
+        &validating_policies.policies,
+        &mutating_policies.policies,
+        &validating,
+        &mutating,
+    ];
+    let is_empty = lists.iter().all(|list| list.is_empty());
+    let compile = move || {
+        compile(
+            validating_policies,
+            mutating_policies,
+            (&validating, &mutating),
+        )
+    };
     let read = Arc::new(if is_empty {
         Configuration::default()
     } else {

@@ -7,7 +7,7 @@ use crate::defaults;
 use kubeapi::{
     cause::Cause,
     object::{as_map, assign, child, conversion::stored_form, default_to, metadata},
-    registry::{Builtin, Kind},
+    registry::{Builtin, Conversion, Kind},
     request::{call::Call, duplicates::DuplicateFields, path::Target},
     status::StatusError,
     validate::{self, FieldValidation},
@@ -19,6 +19,7 @@ mod conditions;
 pub(crate) mod configuration;
 mod load;
 mod matching;
+mod mutating;
 mod namespace;
 pub(crate) mod plugin;
 mod pod_security;
@@ -46,11 +47,20 @@ pub(crate) async fn check(
         return Ok(());
     };
     let kind = &target.kind;
+    // whoever reviews knows the kinds of this program, whose versions no webhook converts
+    if kind
+        .defined
+        .as_ref()
+        .is_some_and(|defined| matches!(defined.conversion, Conversion::Webhook))
+    {
+        return Ok(());
+    }
     // whoever reviews knows one version, that in which objects are stored
-    let (old, new) = (
-        old.map(|old| stored_form(kind, old)),
-        stored_form(kind, new),
-    );
+    let old = match old {
+        Some(old) => Some(stored_form(api, kind, old).await?),
+        None => None,
+    };
+    let new = stored_form(api, kind, new).await?;
     let review = Review {
         group: &kind.group,
         kind: &kind.kind,
@@ -96,7 +106,7 @@ fn is_exempt(kind: &Kind) -> bool {
     kind.group == "admissionregistration.k8s.io"
 }
 
-/// Calls the mutating webhooks on `new`, which replaces `old`, and returns the result.
+/// Applies the mutating policies and calls the mutating webhooks on `new`, which replaces `old`, and returns the result.
 pub(crate) async fn mutate(
     api: &Server,
     call: &Call,
@@ -109,7 +119,7 @@ pub(crate) async fn mutate(
     }
     let configuration = load::current(api).await?;
     // a scale is not the object that it is of
-    if configuration.mutating.is_empty()
+    if (configuration.mutating.is_empty() && configuration.mutating_policies.is_empty())
         || target
             .part
             .is_some_and(|part| part.kind(&target.kind).is_some())
@@ -121,10 +131,18 @@ pub(crate) async fn mutate(
     } else {
         Operation::Create
     };
-    let attributes = attributes(call, target, operation, old, Some(&new));
+    let mut asked = attributes(call, target, operation, old, Some(&new));
     let namespace = namespace(api, target).await?;
-    let mut changed =
-        webhook::mutate(api, call, &configuration.mutating, attributes, &namespace).await?;
+    let (policies, webhooks) = (&configuration.mutating_policies, &configuration.mutating);
+    let mut invocations = mutating::Invocations::default();
+    mutating::mutate(api, policies, (&mut invocations, &mut asked), &namespace).await?;
+    let seen_last = webhook::mutate(api, call, webhooks, &mut asked, &namespace).await?;
+    if *asked.object != new {
+        // what changed later may concern earlier ones
+        mutating::mutate(api, policies, (&mut invocations, &mut asked), &namespace).await?;
+        webhook::mutate_again(api, call, webhooks, (seen_last, &mut asked), &namespace).await?;
+    }
+    let mut changed = (*asked.object).clone();
     if changed == new {
         return Ok(new);
     }
@@ -178,9 +196,9 @@ pub(crate) async fn review_deletion(
     }
     let configuration = load::current(api).await?;
     if !configuration.mutating.is_empty() {
-        let attributes = attributes(call, target, Operation::Delete, Some(old), None);
+        let mut asked = attributes(call, target, Operation::Delete, Some(old), None);
         let namespace = namespace(api, target).await?;
-        webhook::mutate(api, call, &configuration.mutating, attributes, &namespace).await?;
+        webhook::mutate(api, call, &configuration.mutating, &mut asked, &namespace).await?;
     }
     judge(api, call, target, Operation::Delete, Some(old), None).await
 }
@@ -190,9 +208,9 @@ pub(crate) async fn connect(api: &Server, call: &Call, options: &Value) -> Resul
     let target = &call.target;
     let configuration = load::current(api).await?;
     if !configuration.mutating.is_empty() {
-        let attributes = Attributes::of(call, target, Operation::Connect, None, Some(options));
+        let mut asked = Attributes::of(call, target, Operation::Connect, None, Some(options));
         let namespace = namespace(api, target).await?;
-        webhook::mutate(api, call, &configuration.mutating, attributes, &namespace).await?;
+        webhook::mutate(api, call, &configuration.mutating, &mut asked, &namespace).await?;
     }
     judge(api, call, target, Operation::Connect, None, Some(options)).await
 }

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::{conditions, policy::compile::Programs, variables::declarations};
+use super::{
+    conditions, mutating::compile::MutationPrograms, policy::compile::Programs,
+    variables::declarations,
+};
 use kubeapi::{cause::Cause, object::items, registry::Builtin};
 
 /// Returns what is invalid in the expressions of a policy or a webhook configuration.
@@ -11,6 +14,10 @@ pub(crate) fn check(builtin: Builtin, object: &Value) -> Vec<Cause> {
         Builtin::ValidatingAdmissionPolicy => object
             .get("spec")
             .map(|spec| Programs::compile(spec).1)
+            .unwrap_or_default(),
+        Builtin::MutatingAdmissionPolicy => object
+            .get("spec")
+            .map(|spec| MutationPrograms::compile(spec).1)
             .unwrap_or_default(),
         Builtin::ValidatingWebhookConfiguration | Builtin::MutatingWebhookConfiguration => {
             let webhooks = items(object, "/webhooks").iter().enumerate();

@@ -182,7 +182,7 @@ async fn why_a_webhook_cannot_be_called_is_told() {
         ),
         (
             call(&hook, "https://localhost:PORT/large"),
-            "length limit exceeded",
+            "larger than 4194304 bytes",
         ),
         (
             call(&hook, "https://localhost:PORT/never"),

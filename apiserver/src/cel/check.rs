@@ -7,7 +7,7 @@ use super::{
     functions::overloads,
     parse::{
         CallExpr, ComprehensionExpr, Expr, ExprKind, ListExpr, Literal, MAX_FAULTS, MapExpr,
-        operators,
+        StructExpr, operators,
     },
 };
 
@@ -17,8 +17,16 @@ const MAX_DEPTH: usize = 256;
 /// The most parts of an expression's type. Types share their parts as values do, so a small one could be endless when written out.
 const MAX_TYPE_PARTS: usize = 256;
 
+/// The type of a part of an object that is applied; the type of a field is this name with the path of the field.
+pub(crate) const OBJECT: &str = "Object";
+/// The type of an operation of a JSON patch.
+pub(crate) const JSON_PATCH: &str = "JSONPatch";
+
 /// The variables of a policy, each evaluated on first use.
 pub(super) const VARIABLES: &str = "variables";
+
+/// The name under which [`Decl::Message`] is declared: expressions that change objects may make messages.
+pub(crate) const PATCH_TYPES: &str = "{patch types}";
 
 /// What is known of an expression that has no fault.
 pub(super) struct Checked {
@@ -28,6 +36,8 @@ pub(super) struct Checked {
     pub(super) decls: HashMap<u32, Decl>,
     /// The names of the variables in it.
     pub(super) variables: Vec<String>,
+    /// Messages that are in a field of another name, which is found when the expression is evaluated.
+    pub(super) misplaced: Vec<String>,
 }
 
 /// A fault, and the id of the part that has it.
@@ -41,6 +51,7 @@ pub(super) fn check(expr: &Expr, variables: &[(&str, Decl)]) -> Result<Checked, 
         decls: HashMap::new(),
         used: Vec::new(),
         faults: Vec::new(),
+        misplaced: Vec::new(),
         depth: 0,
     };
     let decl = checker.expr(expr);
@@ -48,6 +59,7 @@ pub(super) fn check(expr: &Expr, variables: &[(&str, Decl)]) -> Result<Checked, 
         decls,
         used,
         faults,
+        misplaced,
         ..
     } = checker;
     if faults.is_empty() {
@@ -55,6 +67,7 @@ pub(super) fn check(expr: &Expr, variables: &[(&str, Decl)]) -> Result<Checked, 
             decl,
             decls,
             variables: used,
+            misplaced,
         })
     } else {
         Err(faults)
@@ -103,6 +116,7 @@ struct Checker<'a> {
     decls: HashMap<u32, Decl>,
     used: Vec<String>,
     faults: Vec<Fault>,
+    misplaced: Vec<String>,
     depth: usize,
 }
 
@@ -125,10 +139,7 @@ impl Checker<'_> {
             ExprKind::Select(_) => self.select(expr),
             ExprKind::List(list) => self.list(list),
             ExprKind::Map(map) => self.map(map),
-            ExprKind::Struct(type_name) => {
-                let what = format!("undeclared reference to '{}' (in container '')", type_name);
-                self.fault(expr.id, &what)
-            }
+            ExprKind::Struct(message) => self.message(expr.id, message),
             ExprKind::Call(call) => self.call(expr.id, call),
             ExprKind::Comprehension(comprehension) => self.comprehension(expr.id, comprehension),
         };
@@ -217,6 +228,8 @@ impl Checker<'_> {
     fn field(&mut self, at: u32, operand: &Decl, field: &str) -> Decl {
         match operand {
             Decl::Dyn | Decl::Free | Decl::Null => Decl::Dyn,
+            Decl::Message(name) if **name == *JSON_PATCH && field != "value" => Decl::String,
+            Decl::Message(_) => Decl::Dyn,
             Decl::Object(object) => match object.fields.get(field) {
                 Some(field) => field.decl.clone(),
                 None => self.fault(at, &format!("undefined field '{field}'")),
@@ -251,6 +264,50 @@ impl Checker<'_> {
                 at,
                 &format!("expected type 'optional_type(dyn)' but found '{other}'"),
             ),
+        }
+    }
+
+    fn message(&mut self, at: u32, message: &StructExpr) -> Decl {
+        let StructExpr { type_name, fields } = message;
+        let name = type_name.trim_start_matches('.');
+        let is_patch = name == JSON_PATCH;
+        let is_known = is_patch || name == OBJECT || name.starts_with("Object.");
+        if !is_known || self.find(PATCH_TYPES).is_none() {
+            let what = format!("undeclared reference to '{type_name}' (in container '')");
+            return self.fault(at, &what);
+        }
+        for field in fields {
+            let mut decl = self.expr(&field.value);
+            if field.optional {
+                decl = self.unwrap_optional(field.value.id, decl);
+            }
+            match field.name.as_str() {
+                other if !is_patch => self.place(&decl, &format!("{name}.{other}")),
+                "op" | "path" | "from" if decl.is_dyn() || decl == Decl::String => {}
+                "op" | "path" | "from" => {
+                    let what = format!(
+                        "expected type of field '{}' is 'string' but provided type is '{decl}'",
+                        field.name
+                    );
+                    self.fault(field.value.id, &what);
+                }
+                "value" => {}
+                other => {
+                    self.fault(field.value.id, &format!("undefined field '{other}'"));
+                }
+            }
+        }
+        Decl::Message(name.into())
+    }
+
+    /// Notes messages that are not of the type of the field `expected`.
+    fn place(&mut self, decl: &Decl, expected: &str) {
+        match decl {
+            Decl::Message(name) if **name != *expected => self.misplaced.push(format!(
+                "unexpected type name {name:?}, expected {expected:?}, which matches field name path from root Object type"
+            )),
+            Decl::List(of) | Decl::Optional(of) | Decl::Map(_, of) => self.place(of, expected),
+            _ => {}
         }
     }
 
@@ -298,7 +355,10 @@ impl Checker<'_> {
         let global = call.target.as_ref().and_then(|target| {
             let root = qualified_name(&target.kind)?;
             let name = format!("{root}.{}", call.func_name);
-            let is_function = overloads(&name).iter().any(|overload| !overload.has_target);
+            // functions of patches exist where patches do
+            let is_available = root != "jsonpatch" || self.find(PATCH_TYPES).is_some();
+            let is_function =
+                is_available && overloads(&name).iter().any(|overload| !overload.has_target);
             let is_variable = self
                 .find(root.split('.').next().unwrap_or_default())
                 .is_some();

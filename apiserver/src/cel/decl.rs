@@ -28,6 +28,8 @@ pub(crate) enum Decl {
     Optional(Arc<Decl>),
     /// A type of Kubernetes' libraries, such as `quantity`.
     Opaque(&'static str),
+    /// A message that changes an object, by the name of its type.
+    Message(Arc<str>),
     /// The n-th parameter of a generic function.
     Param(usize),
 }
@@ -128,7 +130,7 @@ impl Decl {
             Self::Type => "type",
             Self::List(_) => "list",
             Self::Map(..) => "map",
-            Self::Object(_) => "object",
+            Self::Object(_) | Self::Message(_) => "object",
             Self::Optional(_) => "optional_type",
             Self::Opaque(name) => full_name(name),
         }
@@ -142,6 +144,7 @@ impl Decl {
                 | Self::Timestamp
                 | Self::Duration
                 | Self::Object(_)
+                | Self::Message(_)
                 | Self::Optional(_)
                 | Self::Opaque(_)
         )
@@ -235,6 +238,7 @@ impl fmt::Display for Decl {
             Self::List(of) => write!(f, "list({of})"),
             Self::Map(key, value) => write!(f, "map({key}, {value})"),
             Self::Object(_) => f.write_str("object"),
+            Self::Message(name) => f.write_str(name),
             Self::Optional(of) => write!(f, "optional_type({of})"),
             Self::Opaque(name) => f.write_str(full_name(name)),
         }

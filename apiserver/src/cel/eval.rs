@@ -9,11 +9,11 @@ use super::{
     library::{self, context::Context},
     parse::{
         CallExpr, ComprehensionExpr, Expr, ExprKind, INSERT, INSERT_ALL, Literal, MapEntry,
-        SelectExpr, operators,
+        SelectExpr, StructExpr, operators,
     },
     program::Program,
     regexes::Patterns,
-    value::{List, Map, MapKey, Val},
+    value::{List, Map, MapKey, Text, Val},
     with_depth,
 };
 
@@ -130,7 +130,7 @@ impl<'a> Evaluator<'a, '_> {
             ExprKind::Map(map) => self.map(&map.entries),
             ExprKind::Call(call) => self.call(call),
             ExprKind::Comprehension(comprehension) => self.comprehension(comprehension),
-            ExprKind::Struct(_) => EvalError::fail("unsupported expression"),
+            ExprKind::Struct(message) => self.message(message),
         }
     }
 
@@ -242,6 +242,21 @@ impl<'a> Evaluator<'a, '_> {
             };
             // the last one of equal keys counts, as in kube-apiserver
             map.insert(key, value);
+        }
+        Ok(Val::map(map))
+    }
+
+    fn message(&mut self, message: &'a StructExpr) -> Evaluated<'a> {
+        let mut map = BTreeMap::new();
+        for field in &message.fields {
+            let mut value = self.expr(&field.value)?;
+            if field.optional
+                && let Val::Optional(inner) = value
+            {
+                let Some(inner) = inner else { continue };
+                value = inner.part().clone();
+            }
+            map.insert(MapKey::String(Text::Read(&field.name)), value);
         }
         Ok(Val::map(map))
     }

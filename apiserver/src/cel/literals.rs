@@ -95,7 +95,11 @@ impl<'a> Walk<'a> {
                     .into_iter()
                     .for_each(|part| drop(self.expr(part, is_formatted)));
             }
-            ExprKind::Ident(_) | ExprKind::Struct(_) => {}
+            ExprKind::Struct(message) => message
+                .fields
+                .iter()
+                .for_each(|field| drop(self.expr(&field.value, is_formatted))),
+            ExprKind::Ident(_) => {}
         }
         None
     }

@@ -20,14 +20,17 @@ mod regexes;
 mod semver;
 #[cfg(test)]
 mod tests;
+mod to_json;
 mod value;
 mod weight;
 mod with_depth;
 
 pub(crate) use authorizer::{AuthorizationAttributes, Authorize, Check};
 pub(crate) use budget::{Budget, MAX_OBJECT_COST};
+pub(crate) use check::{JSON_PATCH, OBJECT, PATCH_TYPES};
 pub(crate) use decl::{Decl, escape};
 pub(crate) use error::EvalError;
 pub(crate) use eval::Activation;
 pub(crate) use program::Program;
+pub(crate) use to_json::to_json;
 pub(crate) use value::Val;

@@ -17,6 +17,8 @@ pub(crate) struct Program {
     decl: Decl,
     /// The names of the variables in it.
     variables: Vec<String>,
+    /// Messages that are in a field of another name.
+    misplaced: Vec<String>,
 }
 
 /// Why an expression cannot be stored, in the words of cel-go.
@@ -70,6 +72,7 @@ impl Program {
                 expr,
                 decl: checked.decl,
                 variables: checked.variables,
+                misplaced: checked.misplaced,
             }),
         }
     }
@@ -77,6 +80,11 @@ impl Program {
     /// Returns the type of the result.
     pub(crate) fn decl(&self) -> &Decl {
         &self.decl
+    }
+
+    /// Returns what is wrong with the places of messages in it.
+    pub(crate) fn misplaced_messages(&self) -> Option<String> {
+        (!self.misplaced.is_empty()).then(|| self.misplaced.join("\n"))
     }
 
     /// Reports whether the expression uses the variable.

@@ -1,6 +1,6 @@
 //! Defaults of jobs and cron jobs.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::workload;
 use kubeapi::defaults::fields::{default_text, maps};
@@ -81,7 +81,9 @@ pub(super) fn select_own_pods(job: &mut Value) {
     }
     let labels = labels.clone();
     if !manual {
-        child(spec, "selector").insert("matchLabels".into(), json!({CONTROLLER_UID_LABEL: uid}));
+        // what the author selects besides is refused by the validation
+        let selected = child(child(spec, "selector"), "matchLabels");
+        selected.insert(CONTROLLER_UID_LABEL.into(), uid.into());
     }
     let own = metadata(job).get("labels").and_then(Value::as_object);
     if own.is_none_or(Map::is_empty) && !labels.is_empty() {

@@ -16,10 +16,10 @@ mod devices;
 mod limits;
 mod network;
 mod pod;
-mod qos;
+pub(crate) mod qos;
 mod registration;
 mod storage;
-mod workload;
+pub(crate) mod workload;
 
 use kubeapi::defaults::{
     fields::{default_text, text_at},
@@ -44,7 +44,13 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) -> Result<(), ObjectTooLarge
         B::ReplicaSet => workload::replica_set(child(map, "spec")),
         B::ReplicationController => workload::replication_controller(map),
         B::DaemonSet => workload::daemon_set(child(map, "spec")),
-        B::StatefulSet => workload::stateful_set(child(map, "spec")),
+        B::StatefulSet => {
+            workload::stateful_set(child(map, "spec"));
+            if let Some(Value::Object(status)) = map.get_mut("status") {
+                default_to(status, "replicas", 0);
+                default_to(status, "availableReplicas", 0);
+            }
+        }
         B::Job => batch::job(child(map, "spec")),
         B::CronJob => batch::cron_job(child(map, "spec")),
         B::Secret => secret::fill(map),
@@ -70,6 +76,7 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) -> Result<(), ObjectTooLarge
         B::LimitRange => limits::range(child(map, "spec")),
         B::ResourceClaim => devices::claim(child(map, "spec")),
         B::ResourceClaimTemplate => devices::claim(child(child(map, "spec"), "spec")),
+        B::FlowSchema => registration::flow_schema(child(map, "spec")),
         B::PriorityLevelConfiguration => registration::priority_level(child(map, "spec")),
         B::ApiService => registration::api_service(child(map, "spec")),
         B::CustomResourceDefinition => definition(child(map, "spec")),
@@ -97,7 +104,6 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) -> Result<(), ObjectTooLarge
         | B::VolumeAttributesClass
         | B::ResourceSlice
         | B::DeviceClass
-        | B::FlowSchema
         | B::Computed => {}
     }
     Ok(())
@@ -106,7 +112,8 @@ pub(crate) fn fill(kind: &Kind, object: &mut Value) -> Result<(), ObjectTooLarge
 /// Sets the initial fields of a new object after its defaults; removes those that only the server may set.
 pub(crate) fn begin(kind: &Kind, object: &mut Value) {
     use Builtin as B;
-    if kind.counts_generations() {
+    // a driver's first change is its first generation
+    if kind.counts_generations() && !kind.is(B::CsiDriver) {
         metadata(object).insert("generation".into(), 1.into());
     }
     if !kind.keeps_status_on_create() {
@@ -132,6 +139,7 @@ pub(crate) fn begin(kind: &Kind, object: &mut Value) {
         Some(B::PodDisruptionBudget) => {
             json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0})
         }
+        Some(B::VolumeAttachment) => json!({"attached": false}),
         Some(B::AutoscalerV1) => json!({"currentReplicas": 0, "desiredReplicas": 0}),
         Some(B::HorizontalPodAutoscaler) => json!({"desiredReplicas": 0, "currentMetrics": null}),
         Some(B::Job) => {
@@ -183,14 +191,35 @@ fn namespace_finalizer(namespace: &mut Value) {
     }
 }
 
+/// The fields of a node's `nodeInfo`, which are always there.
+const NODE_INFO: [&str; 10] = [
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+];
+
 /// Sets a missing `allocatable` of a node to its `capacity`.
 fn node(node: &mut Map<String, Value>) {
     if let Some(Value::Object(spec)) = node.get_mut("spec") {
         pod_ranges(spec);
     }
-    let Some(Value::Object(status)) = node.get_mut("status") else {
-        return;
-    };
+    let status = child(node, "status");
+    default_to(
+        status,
+        "daemonEndpoints",
+        json!({"kubeletEndpoint": {"Port": 0}}),
+    );
+    let info = child(status, "nodeInfo");
+    for field in NODE_INFO {
+        default_to(info, field, "");
+    }
     if let Some(capacity) = status.get("capacity").cloned() {
         default_to(status, "allocatable", capacity);
     }

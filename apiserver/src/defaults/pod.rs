@@ -7,7 +7,7 @@ use kubeapi::{
         fields::{default_text, maps, text_at},
         pod::{account_names, fill_unadmitted},
     },
-    object::{default_to, text_or_empty},
+    object::{default_to, text_or_empty, timestamp::now},
 };
 
 use super::qos;
@@ -88,6 +88,7 @@ pub(super) fn status(pod: &Value) -> Value {
         status["conditions"] = json!([{
             "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": null, "lastTransitionTime": now(),
         }]);
     }
     status

@@ -9,7 +9,7 @@ use kubeapi::object::{items, quantity::Quantity};
 const QOS_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
 /// Returns `Guaranteed`, `Burstable` or `BestEffort`.
-pub(super) fn class(pod: &Value) -> &'static str {
+pub(crate) fn class(pod: &Value) -> &'static str {
     let containers = || {
         items(pod, "/spec/containers")
             .iter()

@@ -54,6 +54,10 @@ pub(super) fn webhooks(configuration: &mut Map<String, Value>, mutating: bool) {
     }
 }
 
+pub(super) fn flow_schema(spec: &mut Map<String, Value>) {
+    default_to(spec, "matchingPrecedence", 1000);
+}
+
 pub(super) fn priority_level(spec: &mut Map<String, Value>) {
     if let Some(limited) = map_at(spec, "limited") {
         default_to(limited, "nominalConcurrencyShares", 30);

@@ -13,8 +13,41 @@ pub(super) fn volume(spec: &mut Map<String, Value>) {
     }
 }
 
+/// Sets the defaults of a claim. `dataSource` and `dataSourceRef` are two names of one field, unless the latter names a namespace.
 pub(super) fn claim(spec: &mut Map<String, Value>) {
+    if spec
+        .get("dataSource")
+        .is_some_and(|source| !is_old_source(source))
+    {
+        // as kube-apiserver does, without a word
+        spec.shift_remove("dataSource");
+    }
+    let (old, new) = (
+        spec.get("dataSource").cloned(),
+        spec.get("dataSourceRef").cloned(),
+    );
+    match (old, new) {
+        (Some(source), None) => drop(spec.insert("dataSourceRef".into(), source)),
+        (None, Some(source)) if source.get("namespace").is_none() && is_old_source(&source) => {
+            spec.insert("dataSource".into(), source);
+        }
+        _ => {}
+    }
     default_text(spec, "volumeMode", "Filesystem");
+}
+
+/// Reports whether `dataSource` may name this kind.
+fn is_old_source(source: &Value) -> bool {
+    let text = |field: &str| {
+        source
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    matches!(
+        (text("apiGroup"), text("kind")),
+        ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+    )
 }
 
 pub(super) fn class(class: &mut Map<String, Value>) {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::storage;
 use kubeapi::defaults::fields::{default_text, map_at, maps, text_at};
-use kubeapi::object::{child, default_to};
+use kubeapi::object::{as_map, child, default_to};
 
 /// The default `revisionHistoryLimit`.
 const REVISIONS: i64 = 10;
@@ -67,7 +67,28 @@ pub(super) fn daemon_set(spec: &mut Map<String, Value>) {
     pods(child(spec, "template"));
 }
 
+/// The annotation that counts the changes of a DaemonSet's template.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// Counts the changes of a DaemonSet's template, in the annotation that kube-apiserver makes of a field that no longer exists.
+pub(crate) fn count_template(old: Option<&Value>, new: &mut Value) {
+    let path = format!("/metadata/annotations/{TEMPLATE_GENERATION}");
+    let counted = |object: &Value| {
+        let text = object.pointer(&path).and_then(Value::as_str);
+        text.and_then(|text| text.parse::<i64>().ok())
+            .unwrap_or_default()
+    };
+    let count = match old {
+        Some(old) if old.pointer("/spec/template") == new.pointer("/spec/template") => counted(old),
+        Some(old) => counted(old) + 1,
+        None => 1,
+    };
+    let metadata = child(as_map(new), "metadata");
+    child(metadata, "annotations").insert(TEMPLATE_GENERATION.into(), count.to_string().into());
+}
+
 pub(super) fn stateful_set(spec: &mut Map<String, Value>) {
+    default_to(spec, "serviceName", "");
     default_to(spec, "replicas", 1);
     default_to(spec, "revisionHistoryLimit", REVISIONS);
     default_text(spec, "podManagementPolicy", "OrderedReady");
@@ -94,4 +115,17 @@ pub(super) fn autoscaler(spec: &mut Map<String, Value>) {
         "type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
     }]);
     default_to(spec, "metrics", utilization);
+    if let Some(behavior) = map_at(spec, "behavior") {
+        let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+        let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+        let up = child(behavior, "scaleUp");
+        default_to(up, "stabilizationWindowSeconds", 0);
+        scaling_rules(up, json!([pods, percent]));
+        scaling_rules(child(behavior, "scaleDown"), json!([percent]));
+    }
+}
+
+fn scaling_rules(rules: &mut Map<String, Value>, policies: Value) {
+    default_text(rules, "selectPolicy", "Max");
+    default_to(rules, "policies", policies);
 }

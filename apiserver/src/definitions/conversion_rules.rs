@@ -53,16 +53,13 @@ pub(super) fn check(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
         )),
         Some(client) => causes.extend(webhook(client, &client_field)),
     }
-    let known = |versions: &[Value]| {
-        versions
-            .iter()
-            .any(|version| version == "v1" || version == "v1beta1")
-    };
+    // the only one that this API sends
+    let known = |versions: &[Value]| versions.iter().any(|version| version == "v1");
     let before = old.map(|old| items(old, "/spec/conversion/webhook/conversionReviewVersions"));
     let needs_known = before.is_none_or(|before| before.is_empty() || known(before));
     causes.extend(review_versions(versions, &versions_field));
     if needs_known && !versions.is_empty() && !known(versions) {
-        let why = "must include at least one of v1, v1beta1";
+        let why = "must include at least one of v1";
         causes.push(Cause::invalid(
             versions_field,
             &versions.to_vec().into(),

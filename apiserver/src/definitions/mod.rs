@@ -26,6 +26,7 @@ mod keywords;
 mod list_types;
 mod names;
 mod ratchets;
+pub(crate) mod readable;
 pub(crate) mod rules;
 mod schema_parts;
 mod selectable_rules;

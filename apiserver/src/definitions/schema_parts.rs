@@ -1,6 +1,6 @@
 //! The parts of an `openAPIV3Schema`. Pure.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Returns the nested schemas, each with the step to it.
 pub(super) fn inner(schema: &Value) -> Vec<(String, &Value)> {
@@ -52,6 +52,25 @@ fn listed_schemas<'a>(
         .flatten()
         .enumerate();
     items.map(move |(index, value)| (format!("{name}[{index}]"), value))
+}
+
+/// Returns the nested schemas to change. A list of `items` has several.
+pub(super) fn inner_mut(schema: &mut Map<String, Value>) -> Vec<&mut Map<String, Value>> {
+    let mut inner: Vec<&mut Value> = Vec::new();
+    for (name, value) in schema {
+        match (name.as_str(), value) {
+            (
+                "properties" | "definitions" | "dependencies" | "patternProperties",
+                Value::Object(map),
+            ) => {
+                inner.extend(map.values_mut());
+            }
+            ("items" | "allOf" | "anyOf" | "oneOf", Value::Array(list)) => inner.extend(list),
+            ("items" | "additionalProperties" | "not", value) => inner.push(value),
+            _ => {}
+        }
+    }
+    inner.into_iter().filter_map(Value::as_object_mut).collect()
 }
 
 /// Reports whether a keyword is true.

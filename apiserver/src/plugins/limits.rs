@@ -14,6 +14,21 @@ use objectstore::{Object, Page, Scope};
 /// Amounts by resource.
 type Amounts = Map<String, Value>;
 
+/// Refuses with 403 a resized pod that asks for more or less than it may.
+pub(crate) async fn check_resized(
+    api: &Server,
+    target: &Target,
+    new: &Value,
+) -> Result<(), StatusError> {
+    let mut faults = Vec::new();
+    for range in ranges(api, &target.namespace).await? {
+        for limit in items(&range, "/spec/limits") {
+            pod(new, limit, &mut faults);
+        }
+    }
+    refuse(target, new, &faults)
+}
+
 /// Fills in the default requests and limits of a new pod's containers. 403 for a pod or claim that asks for more or less than it may.
 pub(crate) async fn admit(
     api: &Server,
@@ -49,7 +64,11 @@ pub(crate) async fn admit(
             check(limit, &requests, &requests, &mut faults);
         }
     }
-    let why = match faults.as_slice() {
+    refuse(target, object, &faults)
+}
+
+fn refuse(target: &Target, object: &Value, faults: &[String]) -> Result<(), StatusError> {
+    let why = match faults {
         [] => return Ok(()),
         [fault] => fault.clone(),
         faults => format!("[{}]", faults.join(", ")),

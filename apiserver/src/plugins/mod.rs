@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{Server, prepare::check_limits};
 
 mod account;
-mod limits;
+pub(crate) mod limits;
 mod namespace;
 mod node;
 mod priority;

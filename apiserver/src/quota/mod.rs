@@ -9,7 +9,7 @@ use crate::Server;
 use kubeapi::{
     object::{as_map, quantity::Quantity, text_or_empty},
     registry::{Builtin, Kind},
-    request::path::Target,
+    request::{path::Target, subresource::Subresource},
     status::StatusError,
     strategy::QuotaLock,
 };
@@ -53,16 +53,18 @@ pub(crate) async fn admit(
     Ok(Some(turn))
 }
 
-/// Refuses with 403 a change by which a service or a claim exceeds a quota of its namespace. (Pods change their requests by their
-/// `resize` alone.)
+/// Refuses with 403 a change by which a service, a claim or a resized pod exceeds a quota of its namespace.
 pub(crate) async fn admit_change(
     api: &Server,
     target: &Target,
     old: &Value,
     new: &Value,
 ) -> Result<QuotaLock, StatusError> {
-    let counts = target.kind.is(Builtin::Service) || target.kind.is(Builtin::PersistentVolumeClaim);
-    if target.part.is_some() || !counts {
+    let counts = match target.part {
+        None => target.kind.is(Builtin::Service) || target.kind.is(Builtin::PersistentVolumeClaim),
+        Some(part) => part == Subresource::Resize,
+    };
+    if !counts {
         return Ok(None);
     }
     let more = usage::more(&usage::of(&target.kind, old), &usage::of(&target.kind, new));

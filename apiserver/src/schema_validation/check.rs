@@ -112,7 +112,11 @@ impl Node {
         if causes.is_over() || (value.is_null() && self.nullable) {
             return;
         }
-        if let Some(expected) = self.type_.and_then(|type_| type_.refuses(value)) {
+        let expected = match self.type_ {
+            Some(type_) => type_.refuses(value),
+            None => self.text_format().filter(|_| is_no_text(value)),
+        };
+        if let Some(expected) = expected {
             let found = type_name(value);
             let why = format!(
                 "{} in body must be of type {expected}: {found:?}",
@@ -231,6 +235,26 @@ impl Node {
     }
 }
 
+/// Reports whether a format of text refuses the value, whatever it is. Go ignores the format of a list.
+fn is_no_text(value: &Value) -> bool {
+    matches!(value, Value::Number(_) | Value::Object(_) | Value::Bool(_))
+}
+
+/// Reports whether both are the same value; numbers are, if they are equal.
+fn is_same(one: &Value, other: &Value) -> bool {
+    one == other || one.is_number() && other.is_number() && one.as_f64() == other.as_f64()
+}
+
+/// Reports whether a number is a multiple. As in Go, the step of an integer is cut to an integer.
+fn is_multiple(value: &Value, number: f64, step: f64) -> bool {
+    #[expect(clippy::cast_possible_truncation, reason = "it is cut")]
+    let whole_step = step as i64;
+    match value.as_i64() {
+        Some(number) => number.checked_rem(whole_step) == Some(0),
+        None => (number / step).fract() == 0.0,
+    }
+}
+
 /// Returns the causes of the alternative with the fewest.
 fn nearest(alternatives: Vec<Vec<Cause>>) -> Vec<Cause> {
     alternatives
@@ -241,7 +265,8 @@ fn nearest(alternatives: Vec<Vec<Cause>>) -> Vec<Cause> {
 
 impl ValueConstraints {
     fn check(&self, value: &Value, path: &str, causes: &mut Causes) {
-        if !self.allowed.is_empty() && !self.allowed.contains(value) {
+        let is_allowed = |value| self.allowed.iter().any(|allowed| is_same(allowed, value));
+        if !self.allowed.is_empty() && !is_allowed(value) {
             let allowed: Vec<_> = self.allowed.iter().map(text_of).collect();
             let allowed: Vec<_> = allowed.iter().map(String::as_str).collect();
             causes.push(Cause::unsupported(display_path(path), value, &allowed));
@@ -302,7 +327,7 @@ impl ValueConstraints {
         }
         if let Some(step) = self
             .multiple_of
-            .filter(|step| (number / step).fract() != 0.0)
+            .filter(|step| !is_multiple(value, number, *step))
         {
             refuse(format!("a multiple of {step}"));
         }

@@ -6,6 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::rules::Validation;
+use crate::string_formats;
 
 /// A compiled `openAPIV3Schema`.
 #[derive(Debug)]
@@ -104,6 +105,12 @@ pub(super) struct Bound {
 }
 
 impl Node {
+    /// Returns the format, if it is one of texts.
+    pub(super) fn text_format(&self) -> Option<&str> {
+        let format = self.rules.format.as_deref();
+        format.filter(|format| string_formats::is_known(format, "string"))
+    }
+
     /// Returns the schema of the field `name`, known or of a map.
     pub(super) fn field(&self, name: &str) -> Option<&Self> {
         self.fields.get(name).or(match &self.rest {

@@ -15,6 +15,7 @@ use kubeapi::{
 mod addresses;
 mod ephemeral;
 mod pod_update;
+mod resize;
 mod schedule;
 mod tables;
 #[cfg(test)]
@@ -96,6 +97,7 @@ pub(crate) fn update(
         (Builtin::Pod, Some(Subresource::EphemeralContainers)) => {
             causes.extend(ephemeral::update(old, new))
         }
+        (Builtin::Pod, Some(Subresource::Resize)) => causes.extend(resize::update(old, new)),
         (Builtin::Pod, _) if is_status => causes.extend(pod_update::mirror(old, new)),
         (Builtin::Pod, _) => causes.extend(pod_update::update(old, new)),
         (Builtin::CustomResourceDefinition, _) => {

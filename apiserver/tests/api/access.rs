@@ -60,6 +60,12 @@ async fn some_paths_are_public() {
         assert_eq!(nobody.get(path).await, json!("ok"));
     }
     assert_eq!(nobody.get("/version").await["major"], "1");
+    // but not with a false token
+    for path in ["/healthz", "/version"] {
+        let request = format!("GET {path} authorization:Bearer~abc");
+        let expected = refusal("Unauthorized", "Unauthorized");
+        nobody.expect(&request, Value::Null, 401, expected).await;
+    }
 }
 
 #[tokio::test]

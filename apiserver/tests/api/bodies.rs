@@ -404,6 +404,11 @@ async fn an_apply_of_another_type_is_refused() {
             json!({"apiVersion": "apps/v1", "kind": "ConfigMap"}),
             "apps/v1, Kind=ConfigMap",
         ),
+        // whatever its fields are
+        (
+            json!({"apiVersion": "v1", "kind": "Pod", "spec": {}}),
+            "/v1, Kind=Pod",
+        ),
     ] {
         let why = format!("invalid object type: {found}");
         world

@@ -264,8 +264,8 @@ async fn unknown_fields_are_told_of() {
         .expect(
             &patch,
             json!({"spec": {"colour": "red"}}),
-            400,
-            json!({"reason": "BadRequest"}),
+            422,
+            json!({"reason": "Invalid"}),
         )
         .await;
 }

@@ -97,7 +97,7 @@ async fn preconditions_are_kept() {
     );
     let path = format!("DELETE {MAPS}/a");
     let wrong_uid = format!(
-        "Operation cannot be fulfilled on configmaps \"a\": Precondition failed: UID in precondition: other, UID in object meta: {}",
+        "Operation cannot be fulfilled on ConfigMap \"a\": the UID in the precondition (other) does not match the UID in record ({}). The object might have been deleted and then recreated",
         uid.as_str().unwrap()
     );
     world

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
+use super::requests::insert_all;
 use super::world::{Issuer, World, lacks, named_map};
 
 /// Fewer would not be the table that is promised.
@@ -70,18 +71,6 @@ impl Known {
             text.replace(name, value)
         })
     }
-
-    fn insert_all(&self, value: &Value) -> Value {
-        match value {
-            Value::String(text) => self.insert(text).into(),
-            Value::Array(list) => list.iter().map(|value| self.insert_all(value)).collect(),
-            Value::Object(map) => map
-                .iter()
-                .map(|(key, value)| (key.clone(), self.insert_all(value)))
-                .collect(),
-            other => other.clone(),
-        }
-    }
 }
 
 async fn world(rbac: bool) -> World {
@@ -102,9 +91,12 @@ async fn world(rbac: bool) -> World {
 /// What the answer to a row says otherwise; `None` where it is as expected.
 async fn differs(world: &World, row: &Row, known: &mut Known) -> Option<String> {
     let answer = world
-        .send(&known.insert(&row.request), known.insert_all(&row.body))
+        .send(
+            &known.insert(&row.request),
+            insert_all(&row.body, &|text| known.insert(text)),
+        )
         .await;
-    let expected = known.insert_all(&row.answer);
+    let expected = insert_all(&row.answer, &|text| known.insert(text));
     known.learn(&answer.body);
     if answer.code != row.code {
         return Some(format!("code {}, not {}", answer.code.as_u16(), row.code));

@@ -3,6 +3,7 @@
 
 mod access;
 mod admission;
+mod aggregation;
 mod bodies;
 mod bound_tokens;
 mod client;
@@ -24,6 +25,9 @@ mod patch;
 mod pods;
 mod rbac;
 mod relay;
+#[path = "../common/requests.rs"]
+mod requests;
+mod resize;
 mod services;
 mod storage;
 mod subresources;

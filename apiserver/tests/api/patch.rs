@@ -100,8 +100,8 @@ async fn what_cannot_be_patched_is_refused() {
             (
                 &format!("MERGE {path}"),
                 json!({"data": {"a": 1}}),
-                400,
-                json!({"reason": "BadRequest"}),
+                422,
+                json!({"reason": "Invalid"}),
             ),
             (
                 &format!("MERGE {path}"),

@@ -43,7 +43,8 @@ async fn roles_allow_what_is_bound_to_the_caller() {
         format!("{RBAC}/clusterroles"),
         format!("{RBAC}/clusterrolebindings"),
     );
-    let mut one = rule(&[""], &["pods", "pods/status"], &["get", "patch"]);
+    let verbs = ["get", "list", "patch", "watch"];
+    let mut one = rule(&[""], &["pods", "pods/status"], &verbs);
     one["resourceNames"] = json!(["mine"]);
     world
         .create(
@@ -82,6 +83,21 @@ async fn roles_allow_what_is_bound_to_the_caller() {
         (&ann, format!("GET {PODS}/mine"), 200),
         (&ann, format!("GET {PODS}/other"), 403),
         (&ann, format!("GET {PODS}"), 403),
+        (
+            &ann,
+            format!("GET {PODS}?fieldSelector=metadata.name%3Dmine,spec.nodeName%3D"),
+            200,
+        ),
+        (
+            &ann,
+            format!("GET {PODS}?fieldSelector=metadata.name%3Dother"),
+            403,
+        ),
+        (
+            &ann,
+            format!("GET {PODS}?fieldSelector=metadata.name!%3Dmine"),
+            403,
+        ),
         (&ann, format!("MERGE {PODS}/mine/status"), 200),
         (&ann, format!("DELETE {PODS}/mine"), 403),
         (

@@ -79,7 +79,7 @@ async fn versions_keep_writers_apart() {
 async fn some_kinds_demand_a_version() {
     let world = World::new().await;
     let made = world.create(WIDGETS, widget("a", 1)).await;
-    let message = "widgets.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be \
+    let message = "widgets.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be \
                    specified for an update";
     let path = format!("PUT {WIDGETS}/a");
     world

@@ -6,7 +6,7 @@ use apiserver::{BoundKind, BoundObject, TokenError, TokenGrant, TokenIssuer, Ver
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::FutureExt;
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, Full};
 use k8s_openapi::{
     api::authentication::v1::TokenRequestStatus,
@@ -17,6 +17,8 @@ use kubeapi::{Api, Body, Identity, Registry};
 use objectstore::{MemoryStore, Store};
 use serde_json::{Value, json};
 use tower::ServiceExt;
+
+use super::requests::http_request;
 
 /// Where configmaps of the namespace `default` stand.
 pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -208,43 +210,13 @@ impl World {
         }
     }
 
-    /// Sends `METHOD path header:value …`, blanks in a value written as `~`. The four ways to patch are methods of their own here, and a
-    /// text is sent as it is.
+    /// Sends a request in the form of [`http_request`].
     async fn begin(&self, request: &str, body: &Value) -> http::Response<Body> {
-        let mut words = request.split(' ');
-        let (method, path) = (words.next().unwrap(), words.next().unwrap());
-        let (method, media_type) = match method {
-            "MERGE" => ("PATCH", "application/merge-patch+json"),
-            "STRATEGIC" => ("PATCH", "application/strategic-merge-patch+json"),
-            "JSON" => ("PATCH", "application/json-patch+json"),
-            "APPLY" => ("PATCH", "application/apply-patch+yaml"),
-            method => (method, "application/json"),
-        };
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", media_type);
-        for (name, value) in words.map(|header| header.split_once(':').unwrap()) {
-            let headers = request.headers_mut().unwrap();
-            let name = http::HeaderName::try_from(name).unwrap();
-            if name == http::header::CONTENT_TYPE {
-                headers.remove(&name);
-            }
-            headers.append(name, value.replace('~', " ").parse().unwrap());
-        }
+        let mut request = http_request(request, body).map(Full::new);
         if let Some(caller) = &self.caller {
-            request = request.extension(caller.clone());
+            request.extensions_mut().insert(caller.clone());
         }
-        let bytes = match body {
-            Value::Null => Bytes::new(),
-            Value::String(text) => Bytes::from(text.clone()),
-            body => Bytes::from(body.to_string()),
-        };
-        self.api
-            .service()
-            .oneshot(request.body(Full::new(bytes)).unwrap())
-            .await
-            .unwrap()
+        self.api.service().oneshot(request).await.unwrap()
     }
 
     /// The headers and bytes of an answer.

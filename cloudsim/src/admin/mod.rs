@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `GET nodes` | the sessions of nodes |
 //! | `GET messages` | what the cloud and its nodes send to each other, as lines of a recording: those so far, then new ones |
+//! | `GET snapshot` | the whole state of the cloud and of its nodes, with keys and Secrets; only for `system:masters` |
 //! | `GET why/pods/NAMESPACE/NAME`, `GET why/devices/NAMESPACE/NAME`, `GET why/nodes/NAME` | the steps of an object, and the first missing one |
 //! | `POST login` | creates a login link to the page for the caller |
 //! | `GET mesh` | the nodes at the relay, their paths to others, and the traffic between them |
@@ -27,9 +28,10 @@
 mod access;
 mod api;
 mod request;
+mod snapshot;
 mod why;
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::stream;
@@ -53,6 +55,7 @@ use crate::{
     page::{Page, SessionId, Visitor, authority, is_valid},
     pki::{JoinTokenError, JoinTokens, Name, Trust},
     sessions::Sessions,
+    snapshot::TakeSnapshot,
 };
 
 /// The path prefix.
@@ -78,6 +81,7 @@ pub(crate) struct Admin {
     invalid_tokens: access::InvalidTokens,
     /// The live page; `None` if it is off.
     page: Option<Page>,
+    snapshots: Option<Arc<dyn TakeSnapshot>>,
 }
 
 /// The answer to a request.
@@ -147,12 +151,18 @@ impl Admin {
             rules,
             invalid_tokens: access::InvalidTokens::default(),
             page: None,
+            snapshots: None,
         }
     }
 
     /// Adds the live page.
     pub(crate) fn with_page(self, page: Option<Page>) -> Self {
         Self { page, ..self }
+    }
+
+    /// Adds what takes snapshots.
+    pub(crate) fn with_snapshots(self, snapshots: Option<Arc<dyn TakeSnapshot>>) -> Self {
+        Self { snapshots, ..self }
     }
 
     async fn answer(&self, api: &UserApi, request: Request<Incoming>) -> Result<Answer, Refusal> {
@@ -169,11 +179,16 @@ impl Admin {
         if parts.uri.path() != LOGIN {
             let request = (&parts.method, parts.uri.path());
             access::admit(&self.client, &caller, request).await?;
-        } else if caller.user.starts_with(NODE_USER) {
-            return Err((
-                StatusCode::FORBIDDEN,
-                "nodes cannot log in to the page".to_owned(),
-            ));
+        } else {
+            // a session that begins another one would have no end, and no token that is checked
+            let is_session = parts.extensions.get::<SessionId>().is_some();
+            let why = match caller.user.starts_with(NODE_USER) {
+                true => Some("nodes cannot log in to the page"),
+                false => is_session.then_some("a page session cannot create login links"),
+            };
+            if let Some(why) = why {
+                return Err((StatusCode::FORBIDDEN, why.to_owned()));
+            }
         }
         let body = gather(body, MAX_BODY_BYTES)
             .await
@@ -185,6 +200,10 @@ impl Admin {
             AdminRequest::Faults => json!(self.faults.active()),
             AdminRequest::Messages => {
                 return Ok(Answer::Lines(self.messages(caller, &parts)?));
+            }
+            AdminRequest::Snapshot => {
+                let taken = snapshot::take(self.snapshots.clone(), &caller).await?;
+                return Ok(Answer::Lines(taken));
             }
             AdminRequest::Login => {
                 let link = self

@@ -23,6 +23,8 @@ pub(super) enum AdminRequest {
     Faults,
     /// Show what the cloud and its nodes send to each other.
     Messages,
+    /// Take a snapshot.
+    Snapshot,
     /// Create a login link to the page.
     Login,
     /// Change something.
@@ -119,6 +121,7 @@ pub(super) fn parse_request(
         ("GET", "mesh", None) => Ok(AdminRequest::Mesh),
         ("GET", "faults", None) => Ok(AdminRequest::Faults),
         ("GET", "messages", None) => Ok(AdminRequest::Messages),
+        ("GET", "snapshot", None) => Ok(AdminRequest::Snapshot),
         ("POST", "login", None) => Ok(AdminRequest::Login),
         ("DELETE", "faults", None) => order(Command::Clear(None)),
         ("DELETE", "faults", Some(name)) => match name.split_once('/') {

@@ -28,7 +28,9 @@ use self::{
 };
 use crate::{
     admin::Admin,
-    controllers::{events::Recorder, node_certificates, node_jobs::NodeJobs, rejected_nodes},
+    controllers::{
+        events::Recorder, node_certificates, node_jobs::NodeJobs, rejected_nodes, sync::SyncRecords,
+    },
     enrolment::Enrolment,
     faults::Faults,
     in_process::InProcess,
@@ -151,7 +153,8 @@ impl Cloud {
         let (certificates, tokens) = backend.records();
         let (pki, token) = backend.ensure_own_objects(&options).await?;
 
-        let faults = Faults::new(options.seed);
+        let given = options.faults.clone();
+        let faults = given.unwrap_or_else(|| Faults::new(options.seed));
         let tasks = Tasks::default();
         tasks.spawn("faults", faults.clone().run(tasks.child_token()));
         let events = backend.recorder(&tasks);
@@ -172,23 +175,25 @@ impl Cloud {
             .await?;
         let routing = Routing::bind(&options, reach, &sessions, &pki).await?;
         let node_jobs = NodeJobs::of_sessions(&client, &events, &sessions);
+        let records = SyncRecords::new(client.clone()).with_store(store.as_ref());
         let replicas = replicas(
             &options,
             &client,
             &events,
             &certificates,
             &reached,
-            (&routing.rules, &node_jobs),
+            (&routing.rules, &node_jobs, &records),
         );
         let (hub, quic) = bind_hub(&options, &trust, &faults, &sessions, replicas.clone()).await?;
         let admin = Admin::new(&faults, &sessions, &trust, &tokens, &client, &routing.rules)
-            .with_page(page.clone());
+            .with_page(page.clone())
+            .with_snapshots(options.snapshots.clone());
         certificates.warn_of_lost().await?;
 
-        let enrolment = Enrolment::new(&trust, &client, &faults, &sessions, &tokens)
+        let enrolment = Enrolment::new(&trust, &client, &faults, &sessions, (&tokens, &records))
             .reserving(&options.reserved);
         let connectors = (hub.connector(), streams.tunnel_connector());
-        let in_process = InProcess::new(&trust, connectors, &enrolment);
+        let in_process = InProcess::new(&trust, connectors, &enrolment, tasks.child_token());
         let https = bind_enrolment(&options, &trust, enrolment).await?;
         let served = backend
             .serve(&options, admin, &pki, &metrics, &tasks)

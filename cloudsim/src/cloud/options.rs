@@ -1,17 +1,20 @@
 //! The options of a cloud.
 
 use std::{
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
+use objectstore::Store;
 use record::Recorder;
 
-use super::ClusterOptions;
+use super::{Addresses, ClusterOptions};
 use crate::{
-    controllers::manager, hub::Limits, kubeconfig::Destination, pki::ServiceAccountTokens,
-    router::RouterOptions, streams::KubeletOptions,
+    controllers::manager, faults::Faults, hub::Limits, kubeconfig::Destination,
+    pki::ServiceAccountTokens, router::RouterOptions, snapshot::TakeSnapshot,
+    streams::KubeletOptions,
 };
 
 /// The name of the store's file in the data directory.
@@ -43,6 +46,10 @@ pub struct Options {
     pub router: Option<RouterOptions>,
     /// The directory for the state; `None` keeps it in memory.
     pub data_dir: Option<PathBuf>,
+    /// The store of the state if there is no data directory, for one that outlives the cloud; `None` for a new one in memory.
+    pub store: Option<Arc<dyn Store>>,
+    /// Takes snapshots of this cloud with its nodes; `None` if it cannot be done.
+    pub snapshots: Option<Arc<dyn TakeSnapshot>>,
     /// The file with the keys that encrypt stored Secrets; `None` stores them in plain text.
     pub key_file: Option<PathBuf>,
     /// The files to merge a kubeconfig into.
@@ -67,6 +74,8 @@ pub struct Options {
     pub reserved: Vec<String>,
     /// The seed of faults' random decisions.
     pub seed: u64,
+    /// Faults that outlive the cloud; `None` for new ones with `seed`.
+    pub faults: Option<Faults>,
     /// Records what is exchanged with nodes.
     pub recorder: Recorder,
     /// Whether the live page is served beside the API.
@@ -88,6 +97,8 @@ impl Default for Options {
             kubelets: None,
             router: None,
             data_dir: None,
+            store: None,
+            snapshots: None,
             key_file: None,
             kubeconfig: None,
             lease_grace: Duration::from_secs(40),
@@ -100,6 +111,7 @@ impl Default for Options {
             cluster: None,
             reserved: Vec::new(),
             seed: 1,
+            faults: None,
             recorder: Recorder::default(),
             page: false,
         }
@@ -107,6 +119,26 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Uses the ports that a cloud with these options has taken from [`Self::any_ports`], to start it again in the same places.
+    #[must_use]
+    pub fn ports_of(self, taken: &Addresses) -> Self {
+        let port = |address: Option<SocketAddr>| address.map(|address| address.port());
+        let router = self.router.map(|router| RouterOptions {
+            port: port(taken.router).unwrap_or(router.port),
+            ..router
+        });
+        Self {
+            api_port: port(taken.api).unwrap_or(self.api_port),
+            https_port: taken.https.port(),
+            ws_port: taken.websocket.port(),
+            quic_port: port(taken.quic),
+            tunnel_port: port(taken.tunnel),
+            relay_port: port(taken.relay),
+            router,
+            ..self
+        }
+    }
+
     /// Uses free ports, for tests and for several clouds on one machine.
     pub fn any_ports(self) -> Self {
         let tunnel_port = self.tunnel_port.map(|_| 0);

@@ -42,7 +42,7 @@ pub(super) fn replicas(
     events: &Recorder,
     certificates: &NodeCertificates,
     reached: &ApiAccess,
-    (rules, node_jobs): (&Rules, &NodeJobs),
+    (rules, node_jobs, records): (&Rules, &NodeJobs, &SyncRecords),
 ) -> Vec<Replica> {
     let replica = |_| {
         let mailboxes = Mailboxes::default();
@@ -55,7 +55,7 @@ pub(super) fn replicas(
         let edge = edge.with_node_jobs(node_jobs.clone());
         let dynamic = Dynamic::new(client.clone(), edge.clone());
         let devices = Devices::new(client.clone(), mailboxes.clone(), events.clone());
-        let records = SyncRecords::new(client.clone());
+        let records = records.clone();
         Replica {
             edge,
             dynamic,

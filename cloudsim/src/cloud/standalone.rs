@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
-use apiserver::Builder;
+use apiserver::{Builder, FrontProxy};
 use kube::Client;
 use kubeapi::{
     Api,
@@ -28,7 +28,7 @@ use crate::{
     },
     kinds,
     kubeconfig::{self, Credentials, Entries},
-    pki::{self, JoinToken, JoinTokens, NodeCertificates, Pki, ServiceAccountTokens},
+    pki::{self, JoinToken, JoinTokens, NodeCertificates, Pki, PkiError, ServiceAccountTokens},
     resource_metrics::{self, ResourceMetrics},
     sessions::Sessions,
     streams::Tunnels,
@@ -47,6 +47,8 @@ pub(super) struct Standalone {
     /// A client that stored policies and webhooks cannot block: one that refuses everything can still be deleted once the cloud runs.
     pub(super) own: Client,
     accounts: Arc<ServiceAccountTokens>,
+    /// How the API identifies itself to other API servers.
+    front_proxy: FrontProxy,
     usage: Option<ResourceMetrics>,
 }
 
@@ -66,8 +68,9 @@ impl Standalone {
         let usage = tunnels
             .clone()
             .map(|tunnels| ResourceMetrics::new(Arc::clone(&store), tunnels));
+        let front_proxy = FrontProxy::default();
         let api = with_nodes(
-            api(options, &store, &accounts, metrics),
+            api(options, &store, &accounts, metrics).front_proxy(front_proxy.clone()),
             tunnels,
             usage.as_ref(),
         )
@@ -82,6 +85,7 @@ impl Standalone {
             complete,
             own,
             accounts,
+            front_proxy,
             usage,
         })
     }
@@ -91,7 +95,7 @@ impl Standalone {
         &self,
         options: &Options,
     ) -> Result<(Pki, String), StartError> {
-        ensure_own_objects(&self.own, options, &self.accounts).await
+        ensure_own_objects(&self.own, options, &self.accounts, &self.front_proxy).await
     }
 
     /// Returns the records of nodes' certificates and of tokens' uses.
@@ -185,6 +189,7 @@ async fn ensure_own_objects(
     own: &Client,
     options: &Options,
     accounts: &ServiceAccountTokens,
+    front_proxy: &FrontProxy,
 ) -> Result<(Pki, String), StartError> {
     namespace_defaults::ensure_initial(own).await?;
     if options
@@ -195,7 +200,12 @@ async fn ensure_own_objects(
     }
     accounts.set_key(pki::ensure_accounts_key(own).await?);
     let pki = Pki::ensure(own, &options.names).await?;
-    pki::publish_client_ca(own, &pki.ca_pem()).await?;
+    let proxies = pki::ensure_front_proxy(own).await?;
+    let (certificate, key) = proxies
+        .sign_front_proxy(clock::system_now())
+        .map_err(PkiError::from)?;
+    front_proxy.set(certificate, key);
+    pki::publish_client_ca(own, &pki.ca_pem(), &proxies).await?;
     let token = JoinToken::renew(own, pki.ca()).await?;
     Ok((pki, token))
 }
@@ -332,7 +342,8 @@ async fn watch_store(store: Arc<dyn Store>, tasks: Tasks) {
 /// Opens the store; with a data directory also its lock.
 async fn open_store(options: &Options) -> Result<(Arc<dyn Store>, Option<StoreLock>), StartError> {
     let Some(directory) = &options.data_dir else {
-        return Ok((MemoryStore::new(), None));
+        let given = options.store.clone();
+        return Ok((given.unwrap_or_else(|| MemoryStore::new()), None));
     };
     let failed = |source| StartError::Directory {
         path: directory.clone(),

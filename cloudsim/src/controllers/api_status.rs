@@ -1,4 +1,4 @@
-//! API errors for nodes, in the form of KubeEdge's protocol: a `metav1.Status` without kind and apiVersion.
+//! API errors for nodes, in the form of KubeEdge's protocol: a `metav1.Status` without kind and apiVersion; and for users.
 
 use serde_json::{Value, json};
 
@@ -20,6 +20,14 @@ pub(super) fn of(error: &kube::Error) -> Value {
             "InternalError",
             &format!("cannot reach the API: {other}"),
         ),
+    }
+}
+
+/// Returns the error of a failed call for an event or a condition: of a refusal the message, as controllers of Kubernetes show it.
+pub(super) fn text(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
     }
 }
 

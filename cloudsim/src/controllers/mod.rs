@@ -4,6 +4,7 @@
 pub mod api_services;
 mod api_status;
 pub mod certificates;
+mod changes;
 mod deadline;
 mod deliveries;
 pub mod device;

@@ -17,7 +17,7 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 /// What follows a reconciliation.
@@ -40,6 +40,17 @@ impl Action {
             requeue_after: None,
         }
     }
+}
+
+/// A reconciliation that takes this long is followed by a pause of the same length.
+const LONG_RECONCILIATION: Duration = Duration::from_millis(50);
+/// The longest pause.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// Returns the pause after a reconciliation of an object that `took` this long: triggers that come meanwhile share the next one. Without
+/// it, an object with thousands of pods would be reconciled without end while they start.
+fn pause_after(took: Duration) -> Option<Duration> {
+    (took >= LONG_RECONCILIATION).then(|| took.min(MAX_PAUSE))
 }
 
 /// Objects that wait for their reconciliation, in the order of their times.
@@ -118,7 +129,14 @@ pub(crate) async fn reconcile_all<K, C, E, F>(
             if let Some(object) = store.get(&reference) {
                 at_work.insert(reference.clone());
                 let work = reconcile(object.clone(), context.clone());
-                running.push(async move { (reference, object, work.await) });
+                running.push(async move {
+                    let begun = Instant::now();
+                    let done = work.await;
+                    if let Some(pause) = pause_after(begun.elapsed()) {
+                        sleep(pause).await;
+                    }
+                    (reference, object, done)
+                });
             }
         }
         if ended && running.is_empty() {
@@ -231,12 +249,21 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::{ResourceExt, api::ObjectMeta, runtime::watcher::Event};
     use parking_lot::Mutex;
-    use tokio::{sync::mpsc, time::sleep};
+    use tokio::sync::mpsc;
     use tokio_stream::wrappers::ReceiverStream;
 
     use super::*;
 
     type Log = Mutex<Vec<(u64, &'static str, String)>>;
+
+    #[test]
+    fn long_reconciliations_take_half_of_the_time_and_pauses_have_an_end() {
+        let pause = |took| pause_after(Duration::from_millis(took)).map(|pause| pause.as_millis());
+        assert_eq!(
+            [0, 49, 50, 400, 60_000].map(pause),
+            [None, None, Some(50), Some(400), Some(1_000)]
+        );
+    }
 
     /// Takes a second for each object; `again` wants to be reconciled after ten, once, and `bad` fails the first time.
     async fn reconcile(map: Arc<ConfigMap>, context: Arc<(Instant, Log)>) -> Result<Action, ()> {
@@ -304,9 +331,10 @@ mod tests {
                 (0, "z"),
                 (0, "again"),
                 (0, "bad"),
-                (1, "z"),
-                (6, "bad"),
-                (11, "again")
+                // after a second of work and a second of pause
+                (2, "z"),
+                (7, "bad"),
+                (12, "again")
             ],
             "{log:?}"
         );

@@ -44,7 +44,11 @@ impl TestApi {
     ) -> Self {
         let registry = Registry::builtin().with_crds(definitions);
         let api = apiserver::builder(store.clone()).registry(registry).build();
-        let client = api.client("default");
+        Self::of_client(api.client("default"))
+    }
+
+    /// Starts controllers that use this client.
+    pub(crate) fn of_client(client: Client) -> Self {
         let (stop, tasks) = (CancellationToken::new(), Tasks::default());
         let shared = Shared::new(client.clone(), Recorder::spawn(&tasks, &client, &stop));
         Self {

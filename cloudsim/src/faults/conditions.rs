@@ -169,12 +169,16 @@ pub enum InvalidConditions {
         field: &'static str,
     },
     /// There are too many faults.
-    #[error("there are {MAX_FAULTS} faults already; remove some")]
+    #[error(
+        "this target has {MAX_FAULTS_OF_TARGET} faults already, or {MAX_TARGETS} nodes have some; remove faults"
+    )]
     TooMany,
 }
 
-/// The most faults at a time.
-pub(super) const MAX_FAULTS: usize = 256;
+/// The most faults of a node, or of all nodes, at a time.
+pub(super) const MAX_FAULTS_OF_TARGET: usize = 256;
+/// The most nodes with faults of their own.
+pub(super) const MAX_TARGETS: usize = 100_000;
 
 /// The shortest period of a schedule; no agent would notice shorter ones.
 const MIN_SCHEDULE_PERIOD: Duration = Duration::from_millis(100);

@@ -11,7 +11,7 @@ use wire::Message;
 use super::{Conditions, Direction, Link, Period};
 
 /// The nodes whose links a fault concerns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultTarget {
     /// Every node without conditions of its own.
     All,

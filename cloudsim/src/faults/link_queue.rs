@@ -83,6 +83,16 @@ impl<T: Clone> LinkQueue<T> {
         done
     }
 
+    /// Lets no message in flight arrive later than at this time: the fault that made it late has ended.
+    pub(crate) fn hasten(&mut self, latest: Instant) {
+        let late = self.waiting.split_off(&(latest, u64::MAX));
+        let moved = late.into_iter();
+        let moved = moved.map(|((_, number), message)| ((latest, number), message));
+        self.waiting.extend(moved);
+        self.last = self.last.map(|last| last.min(latest));
+        self.busy = None;
+    }
+
     fn put(&mut self, arrival: Instant, message: Arrival<T>) {
         if self.waiting.len() < MAX_IN_FLIGHT {
             self.waiting.insert((arrival, self.sent), message);

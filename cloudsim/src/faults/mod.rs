@@ -13,6 +13,7 @@ mod conditions;
 mod corruption;
 mod fault;
 pub mod hostile;
+mod injected;
 mod link_queue;
 mod link_wait;
 mod period;
@@ -21,9 +22,9 @@ mod session_link;
 mod skew;
 mod stale;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, error::Error, sync::Arc, time::Duration};
 
-use clock::{HashMap, Instant};
+use clock::Instant;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{
@@ -31,6 +32,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 pub use self::hostile::{Shape, UnknownShape};
 pub(crate) use self::{
@@ -49,12 +51,10 @@ pub use self::{
     profile::{Profile, UnknownProfile},
     skew::Skew,
 };
-use self::{conditions::MAX_FAULTS, fault::ActiveFault};
+use self::{fault::ActiveFault, injected::InjectedFaults};
 
 /// How long a session may take to write a hostile message.
 const HOSTILE_WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many faults that have ended are remembered.
-const MAX_PAST: usize = 500;
 /// How many hostile messages may wait for one session.
 const MAX_PENDING_HOSTILE: usize = 256;
 
@@ -97,21 +97,11 @@ pub struct Faults(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     seed: u64,
-    state: Mutex<State>,
+    state: Mutex<InjectedFaults>,
     /// Counts changes of link conditions.
     changes: watch::Sender<u64>,
     certificate: watch::Sender<Certificate>,
     answers: watch::Sender<Answers>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    faults: Vec<ActiveFault>,
-    past: VecDeque<Fault>,
-    next_id: u64,
-    hostile: HashMap<String, VecDeque<Injection>>,
-    /// The number of sessions that each node has had.
-    session_numbers: HashMap<String, u64>,
 }
 
 /// A hostile message to be written, with a channel that reports that it was.
@@ -131,23 +121,6 @@ impl Injection {
     /// Reports that the message was written.
     pub(crate) fn finish(self) {
         let _ = self.written.send(());
-    }
-}
-
-impl State {
-    /// Ends faults. Returns whether there were any.
-    fn end(&mut self, is_meant: impl Fn(&ActiveFault) -> bool) -> bool {
-        let (ended, rest): (Vec<_>, Vec<_>) = self.faults.drain(..).partition(is_meant);
-        self.faults = rest;
-        let has_any = !ended.is_empty();
-        for mut one in ended {
-            one.fault.until = Some(clock::now());
-            self.past.push_back(one.fault);
-        }
-        while self.past.len() > MAX_PAST {
-            self.past.pop_front();
-        }
-        has_any
     }
 }
 
@@ -195,9 +168,12 @@ impl Faults {
     fn inject(
         &self,
         target: &FaultTarget,
-        conditions: Conditions,
+        mut conditions: Conditions,
         replaces: bool,
     ) -> Result<u64, InvalidConditions> {
+        // all readers of the faults get the kinds
+        conditions.kinds.sort_unstable();
+        conditions.kinds.dedup();
         conditions.check()?;
         conditions.lowered().check()?;
         if let (FaultTarget::Node(_), Some(field)) = (target, conditions.of_servers()) {
@@ -206,15 +182,15 @@ impl Faults {
         let id = {
             let mut state = self.0.state.lock();
             if replaces {
-                state.end(|one| one.fault.target == *target && !one.is_of_servers());
+                state.end(Some(target), |one| !one.is_of_servers());
             }
-            if state.faults.len() >= MAX_FAULTS {
+            if state.is_full(target) {
                 return Err(InvalidConditions::TooMany);
             }
             state.next_id += 1;
             let id = state.next_id;
             let fault = ActiveFault::new(id, target.clone(), conditions, Instant::now());
-            state.faults.push(fault);
+            state.faults.entry(target.clone()).or_default().push(fault);
             id
         };
         self.notify();
@@ -223,12 +199,12 @@ impl Faults {
 
     /// Removes the conditions of these links; a single node then has those of all nodes.
     pub fn clear(&self, target: &FaultTarget) {
-        self.end(|one| one.fault.target == *target && !one.is_of_servers());
+        self.end(Some(target), |one| !one.is_of_servers());
     }
 
     /// Removes a fault of this target by its number. Returns false if there is none.
     pub fn remove(&self, target: &FaultTarget, id: u64) -> bool {
-        self.end(|one| one.fault.id == id && one.fault.target == *target)
+        self.end(Some(target), |one| one.fault.id == id)
     }
 
     /// Removes all faults: of links, certificates and answers.
@@ -237,11 +213,11 @@ impl Faults {
         let mut state = self.0.state.lock();
         state.hostile.values_mut().for_each(VecDeque::clear);
         drop(state);
-        self.end(|_| true);
+        self.end(None, |_| true);
     }
 
-    fn end(&self, is_meant: impl Fn(&ActiveFault) -> bool) -> bool {
-        let has_any = self.0.state.lock().end(is_meant);
+    fn end(&self, target: Option<&FaultTarget>, is_meant: impl Fn(&ActiveFault) -> bool) -> bool {
+        let has_any = self.0.state.lock().end(target, is_meant);
         self.notify();
         has_any
     }
@@ -263,12 +239,13 @@ impl Faults {
 
     /// Ends faults whose time is over, and returns when the next one ends.
     fn end_expired(&self, now: Instant) -> Option<Instant> {
-        let has_any = self.0.state.lock().end(|one| one.is_over(now));
+        let has_any = self.0.state.lock().end(None, |one| one.is_over(now));
         if has_any {
             self.notify();
         }
         let state = self.0.state.lock();
-        state.faults.iter().filter_map(|one| one.effect.until).min()
+        let all = state.faults.values().flatten();
+        all.filter_map(|one| one.effect.until).min()
     }
 
     /// Cuts the node's connections and refuses new ones.
@@ -287,8 +264,10 @@ impl Faults {
     }
 
     fn put(&self, node: &str, link: Link) {
-        // conditions with only a link state are always valid
-        let _ = self.set(&FaultTarget::Node(node.to_owned()), Conditions::link(link));
+        let target = FaultTarget::Node(node.to_owned());
+        if let Err(error) = self.set(&target, Conditions::link(link)) {
+            warn!(node, error = &error as &dyn Error, "failed to inject fault");
+        }
     }
 
     /// Sets the certificate that the servers for nodes show; older connections are closed.
@@ -306,10 +285,16 @@ impl Faults {
             conditions.certificate == Some(Certificate::Genuine),
             conditions.answers == Some(Answers::Genuine),
         ];
-        self.end(|one| one.is_of_servers() && one.fault.conditions.of_servers() == field);
-        if !genuine.contains(&true) {
-            // one condition alone is always valid
-            let _ = self.add(&FaultTarget::All, conditions);
+        self.end(Some(&FaultTarget::All), |one| {
+            one.is_of_servers() && one.fault.conditions.of_servers() == field
+        });
+        if !genuine.contains(&true)
+            && let Err(error) = self.add(&FaultTarget::All, conditions)
+        {
+            warn!(
+                error = &error as &dyn Error,
+                "failed to inject fault of the servers for nodes"
+            );
         }
     }
 
@@ -367,11 +352,14 @@ impl Faults {
     /// Returns all faults that are injected now.
     pub fn active(&self) -> ActiveFaults {
         let state = self.0.state.lock();
+        let all = state.faults.values().flatten();
+        let mut faults: Vec<_> = all.map(|one| one.fault.clone()).collect();
+        faults.sort_by_key(|one| one.id);
         ActiveFaults {
             seed: self.0.seed,
             certificate: *self.0.certificate.borrow(),
             answers: *self.0.answers.borrow(),
-            faults: state.faults.iter().map(|one| one.fault.clone()).collect(),
+            faults,
             past: state.past.iter().cloned().collect(),
         }
     }
@@ -379,15 +367,14 @@ impl Faults {
     /// Returns the faults of this node's link; `None` if it has none. Those of the node itself replace those of all nodes.
     pub(crate) fn on(&self, node: &str) -> Option<LinkFaults> {
         let (state, now) = (self.0.state.lock(), Instant::now());
-        let of = |is_meant: &dyn Fn(&FaultTarget) -> bool| -> Vec<_> {
-            let meant = state.faults.iter().filter(|one| {
-                is_meant(&one.fault.target) && !one.is_over(now) && !one.is_of_servers()
-            });
+        let of = |target: &FaultTarget| -> Vec<_> {
+            let all = state.faults.get(target).into_iter().flatten();
+            let meant = all.filter(|one| !one.is_over(now) && !one.is_of_servers());
             meant.map(|one| one.effect.clone()).collect()
         };
-        let mut found = of(&|target| matches!(target, FaultTarget::Node(name) if name == node));
+        let mut found = of(&FaultTarget::Node(node.to_owned()));
         if found.is_empty() {
-            found = of(&|target| *target == FaultTarget::All);
+            found = of(&FaultTarget::All);
         }
         let faults = LinkFaults(found);
         faults.has_any().then_some(faults)
@@ -416,7 +403,8 @@ impl Faults {
     fn notify(&self) {
         let (certificate, answers) = {
             let state = self.0.state.lock();
-            let of_all = state.faults.iter().rev().map(|one| &one.fault.conditions);
+            let of_all = state.faults.get(&FaultTarget::All).into_iter().flatten();
+            let of_all = of_all.rev().map(|one| &one.fault.conditions);
             let certificate = of_all.clone().find_map(|one| one.certificate);
             let answers = of_all.clone().find_map(|one| one.answers);
             (certificate.unwrap_or_default(), answers.unwrap_or_default())

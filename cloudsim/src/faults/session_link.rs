@@ -1,7 +1,10 @@
 //! The link of one session: its present conditions, and its two directions. No I/O; the time is an argument.
 
 use clock::Instant;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
 
 use wire::{Message, Up, Upstream};
 
@@ -9,6 +12,9 @@ use super::{
     Arrival, Conditions, Direction, Faults, Injection, Link, LinkState, link_queue::LinkQueue,
     stale::StaleMessages,
 };
+
+/// When the last of the messages arrives that were in flight when the faults ended: a throttle may have delayed them for hours.
+const LATEST_ARRIVAL: Duration = Duration::from_secs(1);
 
 /// Returns the two directions of a new session of `node`: towards the cloud, and from it.
 pub(crate) fn session_link(faults: &Faults, node: &str) -> (Uplink, Downlink) {
@@ -54,6 +60,7 @@ impl Uplink {
                 return Some(message);
             }
             // messages that were queued under a fault come first
+            self.queue.hasten(now + LATEST_ARRIVAL);
             self.queue.offer(&Conditions::default(), size, message, now);
             return None;
         };
@@ -105,6 +112,7 @@ impl Downlink {
             if self.queue.len() == 0 {
                 return true;
             }
+            self.queue.hasten(now + LATEST_ARRIVAL);
             self.queue
                 .offer(&Conditions::default(), size, message.clone(), now);
             return false;
@@ -157,8 +165,6 @@ fn is_acknowledgement(message: &Message) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::json;
     use wire::{Change, Downstream, ResourceType};
 
@@ -186,13 +192,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_when_a_fault_ends_still_comes_first() {
+    fn messages_in_flight_when_a_fault_ends_come_first_and_soon() {
+        for fault in [json!({"delay": "1s"}), json!({"throttle": 1})] {
+            messages_in_flight_come_first(fault);
+        }
+    }
+
+    fn messages_in_flight_come_first(fault: serde_json::Value) {
         let faults = Faults::new(1);
         let (mut up, mut down) = session_link(&faults, "edge-1");
         let now = Instant::now();
-        set(&faults, json!({"delay": "1s"}));
-        assert_eq!(up.offer(object("a"), 1, now), None);
-        assert!(!down.passes(&object("a"), 1, now));
+        set(&faults, fault);
+        assert_eq!(up.offer(object("a"), 10_000, now), None);
+        assert!(!down.passes(&object("a"), 10_000, now));
         faults.clear(&FaultTarget::All);
         assert_eq!(up.offer(object("b"), 1, now), None);
         assert!(!down.passes(&object("b"), 1, now));

@@ -58,6 +58,18 @@ fn what_is_impossible_changes_nothing() {
     assert_eq!(delay(&faults, "edge-1"), Some(5));
 }
 
+#[test]
+fn repeated_kinds_are_stored_once() {
+    let faults = Faults::new(1);
+    let repeated = Conditions {
+        kinds: ["pod", "secret", "pod"].map(str::to_owned).to_vec(),
+        ..delayed_conditions(5)
+    };
+    faults.add(&FaultTarget::All, repeated).unwrap();
+    let faults = faults.active().faults;
+    assert_eq!(faults[0].conditions.kinds, ["pod", "secret"]);
+}
+
 #[tokio::test]
 async fn nodes_stay_connected_when_all_faults_are_removed() {
     let faults = Faults::new(1);
@@ -138,4 +150,26 @@ async fn faults_act_together_and_each_ends_at_its_time() {
     assert!(active.past.iter().all(|one| one.until.is_some()));
     assert!(!faults.remove(&target, drop) && faults.remove(&target, active.faults[0].id));
     assert!(faults.on("edge-1").is_none());
+}
+
+#[tokio::test]
+async fn every_node_can_have_faults_and_no_target_too_many() {
+    let faults = Faults::new(1);
+    let names: Vec<_> = (0..2_000).map(|number| format!("edge-{number}")).collect();
+    names.iter().for_each(|name| faults.cut_link(name));
+    let cut = |name: &String| {
+        let link = faults.on(name).map(|faults| faults.conditions().link);
+        link == Some(Some(Link::Cut))
+    };
+    assert!(names.iter().all(cut));
+    names.iter().for_each(|name| faults.restore(name));
+    assert!(faults.active().faults.is_empty());
+    for target in [FaultTarget::All, FaultTarget::Node("edge-1".to_owned())] {
+        let add = || faults.add(&target, Conditions::link(Link::Cut));
+        for _ in 0..conditions::MAX_FAULTS_OF_TARGET {
+            add().unwrap();
+        }
+        let refused = add().unwrap_err().to_string();
+        assert!(refused.contains("this target has 256 faults"), "{refused}");
+    }
 }

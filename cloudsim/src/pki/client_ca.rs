@@ -16,22 +16,19 @@ const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 /// The key of the CA of client certificates, PEM.
 const CLIENT_CA_KEY: &str = "client-ca-file";
+/// The key of the CA of the API's own certificate for forwarded requests, PEM.
+const FRONT_PROXY_CA_KEY: &str = "requestheader-client-ca-file";
 
-/// Writes the ConfigMap, or sets the CA in the existing one. `ca_pem` is the CA that signs clients.
-///
-/// These servers also wait for the CA of a front proxy, which this API is not: they get one whose key nobody has, so that no request
-/// passes as a proxied one.
-pub async fn publish(client: &Client, ca_pem: &str) -> Result<(), PkiError> {
+/// Writes the ConfigMap, or sets the CAs in the existing one. `ca_pem` is the CA that signs clients, `front_proxy` signs the
+/// certificate with which the API forwards requests (`APIService`).
+pub async fn publish(client: &Client, ca_pem: &str, front_proxy: &Ca) -> Result<(), PkiError> {
     let api = Api::<ConfigMap>::namespaced(client.clone(), NAMESPACE);
-    let nobody = Ca::generate(clock::system_now())?;
+    let front_proxy_pem = pem_certificate(front_proxy.cert_der());
     let entry = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let data = [
         entry(CLIENT_CA_KEY, ca_pem),
         entry("requestheader-allowed-names", r#"["front-proxy-client"]"#),
-        entry(
-            "requestheader-client-ca-file",
-            &pem_certificate(nobody.cert_der()),
-        ),
+        entry(FRONT_PROXY_CA_KEY, &front_proxy_pem),
         entry(
             "requestheader-extra-headers-prefix",
             r#"["X-Remote-Extra-"]"#,
@@ -52,7 +49,8 @@ pub async fn publish(client: &Client, ca_pem: &str) -> Result<(), PkiError> {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         result => return result.map(drop).map_err(PkiError::ClientCa),
     }
-    let newest = serde_json::json!({"data": {CLIENT_CA_KEY: ca_pem}});
+    let newest =
+        serde_json::json!({"data": {CLIENT_CA_KEY: ca_pem, FRONT_PROXY_CA_KEY: front_proxy_pem}});
     let patched = api
         .patch(NAME, &PatchParams::default(), &Patch::Merge(newest))
         .await;

@@ -30,7 +30,7 @@ pub(crate) use self::records::{
     Change, LABEL as RECORDS_LABEL, Precondition, RecordEntry, Records,
 };
 pub use self::secrets::NAMESPACE;
-use self::secrets::Secrets;
+use self::secrets::{Data, Secrets};
 pub(crate) use self::trust::lost_message;
 pub use self::{
     client_ca::publish as publish_client_ca,
@@ -47,6 +47,8 @@ const CA: (&str, &str, &str) = ("casecret", "cadata", "cakeydata");
 /// The CA of connections between replicas, which CloudCore does not have.
 const REPLICAS: (&str, &str, &str) = ("cloudsimreplicasecret", "cadata", "cakeydata");
 const SERVER: (&str, &str, &str) = ("cloudcoresecret", "cloudcoredata", "cloudcorekeydata");
+/// The CA of the certificate with which the API forwards requests to other API servers, which CloudCore does not have.
+const FRONT_PROXY: (&str, &str, &str) = ("cloudsimfrontproxysecret", "cadata", "cakeydata");
 /// Not in CloudCore: a real cluster signs service account tokens itself.
 const ACCOUNTS: (&str, &str) = ("serviceaccountsecret", "keydata");
 
@@ -167,16 +169,34 @@ pub(crate) async fn ensure_replica_ca(client: &Client) -> Result<Ca, PkiError> {
     ensure_ca(&Secrets::new(client), REPLICAS).await
 }
 
+/// Returns the CA of the certificate with which the API forwards requests; makes it if it is missing.
+pub async fn ensure_front_proxy(client: &Client) -> Result<Ca, PkiError> {
+    let (secret, cert, key) = FRONT_PROXY;
+    // other servers read the new one from the ConfigMap
+    let data = Secrets::new(client)
+        .ensure_readable(secret, new_ca(cert, key)?)
+        .await?;
+    read_ca(&data, FRONT_PROXY)
+}
+
 async fn ensure_ca(
     secrets: &Secrets,
-    (secret, cert, key): (&'static str, &'static str, &'static str),
+    place: (&'static str, &'static str, &'static str),
 ) -> Result<Ca, PkiError> {
+    let (secret, cert, key) = place;
+    let data = secrets.ensure(secret, new_ca(cert, key)?).await?;
+    read_ca(&data, place)
+}
+
+fn new_ca<'a>(cert: &'a str, key: &'a str) -> Result<BTreeMap<&'a str, Vec<u8>>, PkiError> {
     let made = Ca::generate(clock::system_now())?;
-    let made = BTreeMap::from([
+    Ok(BTreeMap::from([
         (cert, made.cert_der().to_vec()),
         (key, made.key_sec1_der().to_vec()),
-    ]);
-    let data = secrets.ensure(secret, made).await?;
+    ]))
+}
+
+fn read_ca(data: &Data, (secret, cert, key): (&'static str, &str, &str)) -> Result<Ca, PkiError> {
     Ca::from_der(data.field(cert)?, data.field(key)?).map_err(|error| PkiError::Secret {
         secret,
         why: error.to_string(),

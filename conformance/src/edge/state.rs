@@ -288,6 +288,7 @@ impl Cloud {
             now: "2026-01-01T00:00:00Z",
             subresource: "status",
             ignored: &[],
+            versions: None,
         };
         let patched: Result<Value, PatchError> = patch(
             PatchKind::Strategic,

@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 #[serde(rename_all = "camelCase")]
 pub struct JobStatus {
     /// Phase of the job: `Init`, `InProgress`, `Completed` or `Failure`.
+    // absent after a change through `v1alpha1` of KubeEdge's definitions, which do not have it
+    #[serde(default)]
     pub phase: String,
     /// Reason of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -23,7 +23,7 @@ pub use self::{
 };
 
 /// The pages whose commands run one after the other on one machine, by the name of the session.
-pub const SESSIONS: [(&str, &[&str]); 7] = [
+pub const SESSIONS: [(&str, &[&str]); 8] = [
     (
         "cloud",
         &[
@@ -69,6 +69,7 @@ pub const SESSIONS: [(&str, &[&str]); 7] = [
     ("record", &["docs/record.md", "docs/replay.md"]),
     ("page", &["docs/ui.md"]),
     ("conformance", &["docs/conformance.md"]),
+    ("snapshot", &["docs/from-cluster.md"]),
     // with containerd
     ("mesh", &["docs/mesh.md"]),
 ];
@@ -204,6 +205,9 @@ fn blocks(text: &str) -> anyhow::Result<Vec<Block>> {
         {
             match mark.trim().split_once(": ") {
                 None if mark.trim() == "numbers vary" => numbers_vary = true,
+                // what a program writes
+                None if mark.trim() == "end of reports" => {}
+                Some(("reports", _)) => {}
                 Some(("not run", why)) => reason = Some(why.to_owned()),
                 Some(("stop", name)) => blocks.push(Block::Stop(name.to_owned())),
                 Some(("run", command)) => blocks.push(Block::Hidden(Step {

@@ -1,10 +1,10 @@
 //! The chart `charts/cloudsim` through its whole life with the real Helm: a standalone cloud with roles in force plays the cluster,
 //! and its one node, an agent on real containerd, runs the pods of the chart. Pods find no Service there, so they are told addresses.
 
-use std::{net::UdpSocket, path::Path, time::Instant};
+use std::{net::UdpSocket, path::Path, process::Command, time::Instant};
 
 use anyhow::{Context, ensure};
-use e2e::{Cloud, Helm, cloudsim_image, containerd::RealRig, ensure_says, until};
+use e2e::{Cloud, Helm, cloudsim_image, containerd::RealRig, ensure_says, run, until};
 use serde_json::{Value, json};
 
 const IMAGE: &str = "docker.io/outrigger/cloudsim:0.1.0";
@@ -31,6 +31,7 @@ fn values(cloud: &Cloud, address: &str) -> Value {
         "apiServer": {"host": address, "port": cloud.ports.api},
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}},
         "hollow": {"prefix": "hollow", "persistence": {"enabled": false}},
+        "ui": {"enabled": true},
     })
 }
 
@@ -68,6 +69,18 @@ fn wait_nodes(cloud: &Cloud, names: &[&str]) -> anyhow::Result<()> {
     let mut wait = vec!["wait", "--for=condition=Ready", "--timeout=100s"];
     wait.extend(nodes.iter().map(String::as_str));
     cloud.kubectl.run(&wait).map(drop)
+}
+
+/// Checks that the cloud in this pod serves its page, with the files that the page loads.
+fn shows_page(pod: &str) -> anyhow::Result<()> {
+    let read = |path: &str| {
+        let address = format!("https://{pod}:10007/ui/{path}");
+        let mut command = Command::new("curl");
+        let read = run(command.args(["-sSk", "--fail", "--compressed", &address]))?;
+        anyhow::Ok(read.success()?.text())
+    };
+    ensure_says(&read("")?, &["app.js"])?;
+    ensure_says(&read("app.js")?, &["import"])
 }
 
 /// A workload for edge nodes, as users write it.
@@ -114,12 +127,16 @@ fn the_chart_is_installed_tested_upgraded_and_uninstalled() -> anyhow::Result<()
         &[
             "STATUS: deployed",
             "2 cloudsim replica(s) serve edge nodes",
+            "Open the live page at https://localhost:8443/ui/",
             "edge-agent join --cloud cloudsim.kubeedge.svc:10000",
         ],
     )?;
     println!("installed after {:?}", begun.elapsed());
     let (before, own) = (addresses(cloud)?, authority(cloud)?);
     ensure!(before.len() == 2 && !own.is_empty(), "{before:?}");
+    for pod in &before {
+        shows_page(pod)?;
+    }
 
     // the same pods serve nodes from another one
     let aliases = aliases(&before);

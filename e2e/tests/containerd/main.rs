@@ -41,6 +41,7 @@ mod probes;
 mod refused;
 mod registry;
 mod relay;
+mod resize;
 mod resources;
 mod security;
 mod server;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use e2e::{NODE, actions, containerd::RealRig};
 use serde_json::{Value, json};
@@ -38,13 +38,24 @@ fn a_job_pulls_images_with_the_credentials_of_its_secret() -> anyhow::Result<()>
     let auths = json!({"auths": {host: {"auth": STANDARD.encode(USER)}}});
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "registry"},
         "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": auths.to_string()}});
-    apply(&rig, &[secret])?;
+    // what KubeEdge reads: the credentials without a registry
+    let (user, password) = USER.split_once(':').context("no password")?;
+    let plain = json!({"username": user, "password": password}).to_string();
+    let mut other = secret.clone();
+    other["metadata"]["name"] = json!("plain");
+    other["stringData"] = json!({".dockerconfigjson": plain});
+    apply(&rig, &[secret, other])?;
     let closed = image("closed/image");
     let with = json!({"imageSecrets": "default/registry"});
     apply(
         &rig,
         &[
             pull("good", &[image("open/image"), closed.clone()], with.clone()),
+            pull(
+                "plain",
+                &[closed.replace("image", "third")],
+                json!({"imageSecrets": "default/plain"}),
+            ),
             pull(
                 "none",
                 &[closed.clone().replace("image", "other")],
@@ -65,6 +76,8 @@ fn a_job_pulls_images_with_the_credentials_of_its_secret() -> anyhow::Result<()>
     let status = rig
         .cloud
         .wait_job("imageprepulljobs", "good", "Completed")?;
+    rig.cloud
+        .wait_job("imageprepulljobs", "plain", "Completed")?;
     let node = &status["nodeStatus"][0];
     ensure!(
         node["imageStatus"]

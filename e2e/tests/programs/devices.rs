@@ -44,7 +44,8 @@ spec:
     reportToCloud: true
 ";
 
-const THERMOMETERS: &str = "
+/// The model of the devices of the example mapper.
+pub(crate) const THERMOMETERS: &str = "
 apiVersion: devices.kubeedge.io/v1beta1
 kind: DeviceModel
 metadata: {name: thermometer}
@@ -57,7 +58,8 @@ spec:
 const LEVEL: u16 = 3;
 const VALVE: u16 = 4;
 
-fn thermometer(name: &str, target: &str) -> String {
+/// A device of the example mapper with this desired value.
+pub(crate) fn thermometer(name: &str, target: &str) -> String {
     format!(
         "
 ---

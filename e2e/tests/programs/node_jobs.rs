@@ -83,12 +83,21 @@ fn reports_of_a_node_that_was_offline_arrive_in_order_also_after_a_restart() -> 
     let mut rig = Rig::start()?;
     enable(&mut rig.node)?;
     rig.cloud.wait_node("Ready")?;
+    let pulling = |rig: &Rig, name: &str| {
+        until("the node pulls", || {
+            let now = status(&rig.cloud, name)?;
+            ensure!(actions(&now) == ["Check"], "{now}");
+            Ok(())
+        })
+    };
+    // killed while it pulls, the agent pulls again
+    create(&rig.cloud, "killed", "slow-3s.sim/app:1", &[])?.success()?;
+    pulling(&rig, "killed")?;
+    restart(&mut rig.node)?;
+    let ended = rig.cloud.wait_job(JOBS, "killed", "Completed")?;
+    ensure!(actions(&ended) == ["Check", "Pull"], "{ended}");
     create(&rig.cloud, "away", "slow-2s.sim/app:1", &[])?.success()?;
-    until("the node pulls", || {
-        let now = status(&rig.cloud, "away")?;
-        ensure!(actions(&now) == ["Check"], "{now}");
-        Ok(())
-    })?;
+    pulling(&rig, "away")?;
     rig.cloud.faults(&["cut", NODE])?;
     until("the image is there", || {
         let images = rig.runtime.cri.images()?;

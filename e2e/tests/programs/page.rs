@@ -7,6 +7,8 @@ use anyhow::{Context, ensure};
 use e2e::{CLOUDSIM, Cloud, Ports, Process, Rig, binary, node_modules, run};
 use serde_json::{Value, json};
 
+use crate::devices::{THERMOMETERS, thermometer};
+
 /// An account that may read nodes and pods, and only the sessions of nodes of cloudsim's own API.
 const VIEWER: &str = "
 apiVersion: v1
@@ -40,27 +42,6 @@ kind: ClusterRoleBinding
 metadata: {name: messages}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: messages}
 subjects: [{kind: ServiceAccount, name: viewer, namespace: default}]
-";
-
-/// A device of the example mapper.
-const OVEN: &str = "
-apiVersion: devices.kubeedge.io/v1beta1
-kind: DeviceModel
-metadata: {name: thermometer}
-spec:
-  protocol: virtual
-  properties:
-  - {name: target, type: FLOAT, accessMode: ReadWrite}
----
-apiVersion: devices.kubeedge.io/v1beta1
-kind: Device
-metadata: {name: oven}
-spec:
-  deviceModelRef: {name: thermometer}
-  nodeName: edge-1
-  protocol: {protocolName: virtual}
-  properties:
-  - {name: target, desired: {value: '20'}, collectCycle: 50, reportCycle: 50, reportToCloud: true}
 ";
 
 const CHROMIUM: &str = "/usr/bin/chromium";
@@ -235,9 +216,16 @@ fn faults_of_the_page_are_saved_as_a_scenario_with_the_same_end() -> anyhow::Res
     let is_clean = seen["axe"] == json!([]) && seen["problems"] == json!([]);
     ensure!(is_marked && is_clean, "{seen:#}");
     let text = fs::read_to_string(&scenario)?;
-    for part in ["link: \"cut\"", "drop: 0.1", "diskFull: true", "\"late\""] {
+    for part in [
+        "link: \"cut\"",
+        "drop: 0.1",
+        "diskFull: true",
+        "\"late\"",
+        "key: \"not saved\"",
+    ] {
         ensure!(text.contains(part), "no {part} in\n{text}");
     }
+    ensure!(!text.contains("hidden"), "{text}");
     let replayed = run(Command::new(binary(CLOUDSIM)?).arg("run").arg(&scenario))?;
     replayed.success().with_context(|| text).map(drop)
 }
@@ -246,7 +234,8 @@ fn faults_of_the_page_are_saved_as_a_scenario_with_the_same_end() -> anyhow::Res
 fn device_of_the_page_follows_its_desired_value() -> anyhow::Result<()> {
     let rig = Rig::start()?;
     let _mapper = rig.mapper("thermometer")?;
-    rig.cloud.kubectl.apply(OVEN)?;
+    let oven = format!("{THERMOMETERS}{}", thermometer("oven", "20"));
+    rig.cloud.kubectl.apply(&oven)?;
     rig.cloud.kubectl.until_reported("oven", "target", "20")?;
     let options = json!({"address": login_link(&rig.cloud.kubeconfig)?, "chromium": CHROMIUM});
     let seen = browse("devices.cjs", &options)?;

@@ -92,6 +92,11 @@ fn the_page_about_conformance_shows_what_its_commands_do() -> anyhow::Result<()>
 }
 
 #[test]
+fn the_page_about_snapshots_shows_what_its_commands_do() -> anyhow::Result<()> {
+    follow("snapshot", &[], 5)
+}
+
+#[test]
 fn a_shown_line_may_differ_in_times_from_the_printed_line() {
     for (said, shown, numbers_vary, wanted) in [
         (

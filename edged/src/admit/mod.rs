@@ -136,6 +136,37 @@ pub(crate) fn admit(pod: &Pod, others: &[&Pod], node_info: &NodeInfo) -> AdmitRe
     AdmitResult::Admitted
 }
 
+/// Returns reason and message of the condition `PodResizePending` if the pod `before` cannot become `wanted` beside the `others`.
+pub(crate) fn refusal_of_resize(
+    before: &Pod,
+    wanted: &Pod,
+    others: &[&Pod],
+    allocatable: &Amounts,
+) -> Option<(&'static str, String)> {
+    let (had, wants) = (requests_of(before), requests_of(wanted));
+    let grows = |name: &str| wants.get(name) > had.get(name);
+    let failures = requests::insufficient_resources(wanted, others, allocatable);
+    failures.into_iter().find_map(|failure| match failure {
+        PredicateFailure::InsufficientResource {
+            name,
+            requested,
+            used,
+            capacity,
+        } if grows(&name) => Some(if requested > capacity {
+            let message = format!(
+                "Node didn't have enough capacity: {name}, requested: {requested}, capacity: {capacity}"
+            );
+            ("Infeasible", message)
+        } else {
+            let message = format!(
+                "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
+            );
+            ("Deferred", message)
+        }),
+        PredicateFailure::InsufficientResource { .. } | PredicateFailure::Filter(..) => None,
+    })
+}
+
 fn predicate_failures(pod: &Pod, others: &[&Pod], node_info: &NodeInfo) -> Vec<PredicateFailure> {
     let mut all = requests::insufficient_resources(pod, others, &node_info.allocatable);
     let (node, spec) = (&node_info.node, pod.spec.as_ref());

@@ -21,7 +21,10 @@ pub(crate) use self::{
     dns::NodeDns,
     hash::{container_hash, kubelet_hash},
     hosts::{check_hostname, etc_hosts, host_names, is_host_network},
-    resources::{CPU_QUOTA_PERIOD, MachineResources, cpu_quota, cpu_shares},
+    resources::{
+        CPU_QUOTA_PERIOD, MachineResources, cpu_quota, cpu_shares,
+        of_container as container_resources,
+    },
     sandbox::sandbox,
     security::refuse_root,
 };

@@ -36,7 +36,7 @@ pub(crate) struct MachineResources {
 }
 
 /// Returns the container's resources for CRI.
-pub(super) fn of_container(
+pub(crate) fn of_container(
     pod: &Pod,
     container: &Container,
     machine_resources: &MachineResources,

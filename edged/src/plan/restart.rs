@@ -67,12 +67,11 @@ impl DesiredPod {
     }
 }
 
-/// Reports whether the container was made from another specification than the desired one. A hash of another length was written
-/// by another agent before this one, which is no reason for a restart.
+/// Reports whether the container was made from another specification than the desired one, or has to get other resources by a restart. A
+/// hash of another length was written by another agent before this one, which is no reason for a restart.
 pub(super) fn is_changed(wanted: &DesiredContainer, last: &Container) -> bool {
-    last.hash
-        .as_ref()
-        .is_some_and(|hash| hash.len() == wanted.hash.len() && *hash != wanted.hash)
+    let is_other = |hash: &String| hash.len() == wanted.hash.len() && *hash != wanted.hash;
+    last.replaced || last.hash.as_ref().is_some_and(is_other)
 }
 
 /// Reports whether the restart policy wants a container that does not run to be started.

@@ -58,6 +58,7 @@ fn container(sandbox: &str, name: &str, attempt: u32, state: ObservedState) -> C
         recursive_read_only: Vec::new(),
         termination_message: None,
         health: Health::default(),
+        replaced: false,
     }
 }
 
@@ -249,6 +250,21 @@ fn an_image_change_restarts_that_container_only() {
     );
     pod[2].hash = None;
     assert_eq!(lines("Always", s(), pod), [""; 0]);
+}
+
+#[test]
+fn a_container_that_ends_for_its_resize_is_restarted_whatever_its_policy() {
+    for policy in ["Always", "OnFailure", "Never"] {
+        for code in [0, 137] {
+            let mut pod = up(exited_state(code, 0, 1), running());
+            (pod[2].replaced, pod[2].restart_step) = (true, 5);
+            assert_eq!(
+                lines(policy, s(), pod),
+                ["start web 1 step 0"],
+                "{policy} {code}"
+            );
+        }
+    }
 }
 
 #[test]

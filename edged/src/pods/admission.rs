@@ -89,6 +89,23 @@ impl Admitter {
         self.decision(uid)
     }
 
+    /// Returns reason and message of the condition `PodResizePending` if a running pod cannot have its new resources.
+    pub(super) async fn refusal_of_resize(
+        &self,
+        before: &Pod,
+        wanted: &Pod,
+    ) -> Option<(&'static str, String)> {
+        let node = self.node().await;
+        let pods = self.deps.pods.state();
+        let others = pods.iter().map(Arc::as_ref).filter(|pod| {
+            uid(pod) != uid(wanted)
+                && !is_terminal(pod)
+                && (was_admitted(pod) || self.decision(uid(pod)) == Some(Decision::Admitted))
+        });
+        let others: Vec<_> = others.collect();
+        admit::refusal_of_resize(before, wanted, &others, &node.allocatable)
+    }
+
     /// Allocates the devices that the pod requests from plugins, as the kubelet does before its other checks. A pod that gets none is
     /// rejected. Returns `None` if the plugin has not registered yet: after a reboot it starts together with the pods.
     ///

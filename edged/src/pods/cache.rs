@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     observed::{ListedItem, ObservedPod},
+    resize::{KnownResources, ResizeStatus},
     status::Waiting,
     timestamps,
 };
@@ -94,6 +95,12 @@ pub(crate) struct PodState {
     pub(super) termination_messages: HashMap<String, TerminationMessage>,
     /// Tokens by container id, cancelled when the container has ended.
     lifetimes: HashMap<String, CancellationToken>,
+    /// The resources of its containers, as far as this agent has started or changed them.
+    pub(super) resources: KnownResources,
+    /// Containers that were stopped to be started again with other resources, by the runtime's id.
+    pub(super) replaced: HashSet<String>,
+    /// The state of a resize.
+    pub(super) resize: Option<ResizeStatus>,
     /// When this agent fetched the tokens of the pod's volumes, by volume and path.
     pub(super) tokens: HashMap<(String, String), Instant>,
 }

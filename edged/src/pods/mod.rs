@@ -15,6 +15,7 @@
 //! | `observe`, `lost_containers`, `termination_messages` | the observed state of a pod |
 //! | `volume_manager` | its volumes: claims, tokens, ConfigMaps and Secrets |
 //! | `act`, `sandbox`, `start`, `stop`, `hooks`, `images` | the actions of a plan |
+//! | `resize` | the resources of its running containers |
 //! | `report`, `record_event` | its status and events |
 
 mod act;
@@ -34,6 +35,7 @@ mod progress;
 mod record_event;
 pub(crate) mod registry;
 mod report;
+mod resize;
 pub(super) mod retry;
 mod sandbox;
 mod sandbox_limit;

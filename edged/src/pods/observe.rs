@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{context::Context, hooks, identity::Identity, lost_containers, termination_messages};
+use super::{
+    context::Context, hooks, identity::Identity, lost_containers, resize, termination_messages,
+};
 use crate::{
     observed::{CreatedItem, ObservedPod},
     runtime::CallError,
@@ -60,6 +62,7 @@ impl Context {
         self.pod_cache.with(uid, |state| {
             state.cancel_ended(&observed);
             hooks::apply(&mut state.post_start_hooks, &mut observed);
+            resize::apply_replaced(&mut state.replaced, &mut observed);
         });
         observed
     }

@@ -25,6 +25,17 @@ struct AuthEntry {
     registrytoken: String,
 }
 
+/// `AuthConfig` of CRI.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PlainAuth {
+    server_address: String,
+    identity_token: String,
+    registry_token: String,
+    #[serde(flatten)]
+    entry: AuthEntry,
+}
+
 /// Returns all credentials for the image's registry, those with the longest matching pattern first, then in the order of the
 /// Secrets. There may be several because one may be out of date.
 ///
@@ -55,6 +66,26 @@ pub(crate) fn credentials_of<'a>(
         .into_iter()
         .map(|(_, entry)| auth_config(entry))
         .collect()
+}
+
+/// Returns the credentials of a Secret whose `.dockerconfigjson` is CRI's `AuthConfig` itself. KubeEdge's jobs use these for all images.
+pub(crate) fn plain_credentials(
+    secret: &BTreeMap<String, Vec<u8>>,
+    image: &str,
+) -> Option<cri::AuthConfig> {
+    let plain = secret.get(".dockerconfigjson")?;
+    let PlainAuth {
+        server_address,
+        identity_token,
+        registry_token,
+        mut entry,
+    } = serde_json::from_slice(plain).ok()?;
+    entry.identitytoken = identity_token;
+    entry.registrytoken = registry_token;
+    let is_for_image = server_address.is_empty()
+        || matches(&server_pattern(&server_address), &qualified_name(image));
+    let auth = auth_config(entry);
+    (is_for_image && auth != cri::AuthConfig::default()).then_some(auth)
 }
 
 /// Returns a Secret's credentials by server; none if they cannot be parsed.
@@ -193,6 +224,34 @@ mod tests {
         assert_eq!(users("registry.example/team/x"), ["team", "old", "all"]);
         assert_eq!(users("registry.example.org/x"), [""; 0]);
         assert_eq!(users("eu.registry.example:5000/x"), ["any"]);
+    }
+
+    #[test]
+    fn credentials_of_kubeedge_are_for_their_server_or_for_all() {
+        let user = |config: serde_json::Value, image: &str| {
+            let secret = (
+                ".dockerconfigjson".to_owned(),
+                config.to_string().into_bytes(),
+            );
+            plain_credentials(&[secret].into(), image).map(|auth| auth.username)
+        };
+        let plain = json!({"username": "me", "password": "p"});
+        let auth = json!({"auth": STANDARD.encode("me:p"), "server_address": "https://a.example"});
+        for (config, image, wanted) in [
+            (&plain, "a.example/x", true),
+            (&plain, "nginx", true),
+            (&auth, "a.example/x:1", true),
+            (&auth, "b.example/x", false),
+            (
+                &json!({"auths": {"a.example": plain}}),
+                "a.example/x",
+                false,
+            ),
+            (&json!([1]), "a.example/x", false),
+        ] {
+            let found = user(config.clone(), image);
+            assert_eq!(found.as_deref(), wanted.then_some("me"), "{config} {image}");
+        }
     }
 
     #[test]

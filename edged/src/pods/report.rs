@@ -36,6 +36,9 @@ pub(super) async fn report(
     inputs: &StatusInputs<'_>,
 ) -> Result<(), Error> {
     let version = pod.metadata.resource_version.clone().unwrap_or_default();
+    let (resources, resize) = context.pod_cache.with(identity.uid, |state| {
+        (state.resources.clone(), state.resize.clone())
+    });
     let (mut waiting, held_up, last, termination) = context.pod_cache.with(identity.uid, |state| {
         let blocked = state
             .blocked
@@ -91,6 +94,8 @@ pub(super) async fn report(
         observed: inputs.observed,
         waiting: &waiting,
         held_up: held_up.as_ref(),
+        resources: &resources,
+        resize: resize.as_ref(),
         host_ips: &host_ips,
         runtime_name: context.runtime.name().await?,
         ended: inputs.ended,

@@ -87,6 +87,8 @@ pub(super) async fn container(
         let blocked = match result {
             Ok(id) => {
                 state.blocked.remove(request.name);
+                let resources = container.resources.clone().unwrap_or_default();
+                state.resources.insert(id.clone(), resources);
                 return Progress::created(CreatedItem::Container {
                     id,
                     sandbox_id: sandbox.id.clone(),

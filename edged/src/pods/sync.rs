@@ -15,7 +15,7 @@ use super::{
     progress::Progress,
     record_event,
     report::{self, StatusInputs},
-    terminate, volume_manager,
+    resize, terminate, volume_manager,
 };
 use crate::{
     hold,
@@ -63,6 +63,7 @@ async fn sync_pod(
     desired.is_over |= context.pod_cache.is_marked_for_termination(identity.uid);
     let mut observed = context.observe_first(pod, identity).await?;
     let mut next = None;
+    let mut current = Arc::clone(pod);
     if !desired.is_finished(&observed) {
         if hold::is_held(pod) && observed.sandboxes.is_empty() {
             report::report_held(context, pod, identity).await?;
@@ -78,7 +79,11 @@ async fn sync_pod(
             None => return Ok(Action::requeue(admission::PREEMPTION_RETRY_DELAY)),
         }
         next = volume_manager::refresh(context, pod, identity, &observed).await;
+        let resized = resize::sync(context, pod, identity, &observed).await;
+        next = timestamps::earlier(next, resized.retry_at);
+        current = resized.pod;
     }
+    let pod = &current;
     for _ in 0..MAX_ROUNDS {
         let plan = plan::plan(&desired, &observed, clock::now());
         next = timestamps::earlier(next, plan.replan_at);

@@ -408,6 +408,26 @@ impl Runtime {
         self.calls.run(name, call).await
     }
 
+    /// Gives a running container other resources.
+    pub(crate) async fn update_container(
+        &self,
+        id: &str,
+        resources: cri::LinuxContainerResources,
+    ) -> Result<()> {
+        let request = cri::UpdateContainerResourcesRequest {
+            container_id: id.to_owned(),
+            linux: Some(resources),
+            ..Default::default()
+        };
+        with_timeout(
+            "UpdateContainerResources",
+            CALL_TIMEOUT,
+            self.runtime.clone().update_container_resources(request),
+        )
+        .await
+        .map(drop)
+    }
+
     /// Asks a container to end, and kills it after `grace`.
     pub(crate) async fn stop_container(&self, id: &str, grace: Duration) -> Result<()> {
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);

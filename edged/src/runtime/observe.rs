@@ -77,6 +77,7 @@ pub(super) fn container(
         state,
         termination_message,
         health: Health::default(),
+        replaced: false,
     })
 }
 

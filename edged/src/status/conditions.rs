@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 
 use super::{PodStatusInputs, containers::ContainerStatuses, phase};
-use crate::{specs, timestamps};
+use crate::{resize::ResizeStatus, specs, timestamps};
 
 /// The conditions that the kubelet owns, in its order.
 const KUBELET_CONDITIONS: [&str; 5] = [
@@ -13,6 +13,11 @@ const KUBELET_CONDITIONS: [&str; 5] = [
     "ContainersReady",
     "PodScheduled",
 ];
+
+/// The condition of a resize that waits.
+const RESIZE_PENDING: &str = "PodResizePending";
+/// The condition of a resize that is being made.
+const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
 
 /// The value of a condition: true with a reason, or false with reason and message.
 struct ConditionValue(Result<&'static str, (&'static str, String)>);
@@ -62,10 +67,45 @@ pub(super) fn all(
             None => all.push(condition),
         }
     }
+    set_resize_conditions(&mut all, inputs);
     if let Some(message) = inputs.disrupted {
         add_disruption_target(&mut all, message, inputs);
     }
     all
+}
+
+/// Sets the condition of a resize, and removes that of one that has ended.
+fn set_resize_conditions(all: &mut Vec<PodCondition>, inputs: &PodStatusInputs<'_>) {
+    let current = match inputs.resize {
+        None => None,
+        Some(ResizeStatus::Pending { reason, message }) => Some((
+            RESIZE_PENDING,
+            Some((*reason).to_owned()),
+            Some(message.clone()),
+        )),
+        Some(ResizeStatus::InProgress { error }) => {
+            let reason = error.as_ref().map(|_| "Error".to_owned());
+            Some((RESIZE_IN_PROGRESS, reason, error.clone()))
+        }
+    };
+    for kind in [RESIZE_PENDING, RESIZE_IN_PROGRESS] {
+        let last = all.iter().position(|condition| condition.type_ == kind);
+        let last = last.map(|index| all.remove(index));
+        if let Some((_, reason, message)) =
+            current.as_ref().filter(|(current, ..)| *current == kind)
+        {
+            let since = last.and_then(|last| last.last_transition_time);
+            all.push(PodCondition {
+                type_: kind.to_owned(),
+                status: "True".to_owned(),
+                reason: reason.clone(),
+                message: message.clone(),
+                last_transition_time: since.or_else(|| Some(timestamps::to_api(inputs.now))),
+                observed_generation: inputs.pod.metadata.generation,
+                ..PodCondition::default()
+            });
+        }
+    }
 }
 
 /// Adds the condition that shows controllers that the pod did not fail by itself.

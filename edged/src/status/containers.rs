@@ -9,7 +9,7 @@ use super::{PodStatusInputs, Waiting};
 use crate::{
     observed::{Container, ObservedState, SIGKILL_EXIT_CODE},
     plan::{RestartPolicy, as_container},
-    specs, timestamps,
+    resize, specs, timestamps,
 };
 
 /// The statuses of all containers, in the order of the specification.
@@ -71,8 +71,10 @@ pub(super) fn all(inputs: &PodStatusInputs<'_>, old: &PodStatus) -> ContainerSta
                 false,
             );
             // Ephemeral containers are never ready.
-            all.iter_mut()
-                .for_each(|status| (status.ready, status.started) = (false, None));
+            all.iter_mut().for_each(|status| {
+                (status.ready, status.started) = (false, None);
+                (status.resources, status.allocated_resources) = (None, None);
+            });
             all
         }),
     }
@@ -124,6 +126,13 @@ fn container_status(
             });
             status.last_state = before.map(terminated_state);
             status.ready = !runs_to_its_end && newest.health.ready;
+            let resources = resize::of_container(inputs.pod, spec, newest, inputs.resources);
+            status.resources = Some(resources);
+            status.allocated_resources = spec
+                .resources
+                .as_ref()
+                .and_then(|resources| resources.requests.clone())
+                .filter(|requests| !requests.is_empty());
             status.started = Some(newest.health.started);
         }
         (ObservedState::Exited { .. }, None) => {

@@ -13,7 +13,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodStatus};
 
 pub(crate) use self::difference::difference;
-use super::{observed::ObservedPod, specs, timestamps};
+use super::{
+    observed::ObservedPod,
+    resize::{KnownResources, ResizeStatus},
+    specs, timestamps,
+};
 
 /// Why a container or pod does not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +49,10 @@ pub(crate) struct PodStatusInputs<'a> {
     pub(crate) waiting: &'a BTreeMap<String, Waiting>,
     /// Reason that delays the whole pod: volumes or sandbox.
     pub(crate) held_up: Option<&'a Waiting>,
+    /// The resources of containers.
+    pub(crate) resources: &'a KnownResources,
+    /// The state of a resize.
+    pub(crate) resize: Option<&'a ResizeStatus>,
     /// The node's IP addresses.
     pub(crate) host_ips: &'a [String],
     /// The runtime's name, the scheme of container ids.

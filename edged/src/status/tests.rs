@@ -33,6 +33,7 @@ fn container(name: &str, attempt: u32, state: ObservedState) -> Container {
         recursive_read_only: Vec::new(),
         termination_message: None,
         health: Health::default(),
+        replaced: false,
     }
 }
 
@@ -66,6 +67,7 @@ struct Case {
     observed: ObservedPod,
     waiting: Vec<(&'static str, Waiting)>,
     held_up: Option<Waiting>,
+    resize: Option<ResizeStatus>,
     failed: Option<Waiting>,
     disrupted: Option<&'static str>,
     ended: bool,
@@ -80,6 +82,7 @@ impl Case {
             observed,
             waiting: vec![],
             held_up: None,
+            resize: None,
             failed: None,
             disrupted: None,
             ended: false,
@@ -97,6 +100,8 @@ impl Case {
                 .map(|(name, waiting)| ((*name).to_owned(), waiting.clone()))
                 .collect(),
             held_up: self.held_up.as_ref(),
+            resources: &KnownResources::new(),
+            resize: self.resize.as_ref(),
             host_ips: &["192.168.1.5".to_owned()],
             runtime_name: "containerd",
             ended: self.ended,
@@ -611,4 +616,52 @@ fn a_container_that_has_vanished_is_told_as_killed_and_counted_once() {
         ),
         (&json!(137), &json!(2))
     );
+}
+
+#[test]
+fn resize_conditions_come_and_go() {
+    let mut case = Case::new("Always", vec![init_done(), container("web", 0, running())]);
+    let resized = |case: &Case| {
+        let status = case.status();
+        let conditions = status.conditions.iter().flatten();
+        let conditions = conditions.filter(|condition| condition.type_.starts_with("PodResize"));
+        let conditions: Vec<_> = conditions
+            .map(|condition| {
+                json!([
+                    condition.type_,
+                    condition.status,
+                    condition.reason,
+                    condition.message
+                ])
+            })
+            .collect();
+        (conditions, status)
+    };
+    assert_eq!(resized(&case).0, Vec::<Value>::new());
+    let states = [
+        (
+            Some(ResizeStatus::Pending {
+                reason: "Deferred",
+                message: "full".into(),
+            }),
+            vec![json!(["PodResizePending", "True", "Deferred", "full"])],
+        ),
+        (
+            Some(ResizeStatus::InProgress { error: None }),
+            vec![json!(["PodResizeInProgress", "True", null, null])],
+        ),
+        (
+            Some(ResizeStatus::InProgress {
+                error: Some("no".into()),
+            }),
+            vec![json!(["PodResizeInProgress", "True", "Error", "no"])],
+        ),
+        (None, vec![]),
+    ];
+    for (state, expected) in states {
+        case.resize = state;
+        let (conditions, status) = resized(&case);
+        assert_eq!(conditions, expected);
+        case.pod.status = Some(status);
+    }
 }

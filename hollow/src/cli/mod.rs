@@ -28,6 +28,7 @@ pub use self::{
     replay::{PlayedSide, Replay, Speed},
     rules::RulesCommand,
     show::{Diff, DiffFormat, Show, ShowFormat},
+    snapshot::Snapshot,
     up::{Links, Port, Up},
     why::ExplainedObject,
 };
@@ -50,6 +51,7 @@ mod record;
 mod replay;
 mod rules;
 mod show;
+mod snapshot;
 mod tips;
 mod up;
 mod why;
@@ -161,16 +163,11 @@ pub enum Command {
         #[arg(long)]
         all: bool,
     },
-    /// Write the objects of a cloud to a file, for `cloudsim up --from`
-    #[command(after_help = "The file contains Secrets. Only its owner can read it.")]
-    Snapshot {
-        /// The cloud
-        #[command(flatten)]
-        access: Access,
-        /// The file, which is replaced
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
-    },
+    /// Write the state of a cloud and its simulated nodes to a file, for `cloudsim up --from`
+    #[command(
+        after_help = "The file contains Secrets and private keys. Only its owner can read it."
+    )]
+    Snapshot(Snapshot),
     /// Print a kubeconfig for one cloud, with its credentials
     Kubeconfig {
         /// The cloud
@@ -399,6 +396,18 @@ pub struct Run {
     /// File to which the events of a run in virtual time are written
     #[arg(long, value_name = "FILE", requires = "fast")]
     pub trace: Option<PathBuf>,
+
+    /// File to which the messages of the nodes are recorded, without secrets, for `cloudsim diff` and `show`
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+
+    /// Number of seeds to run each scenario with, until one fails
+    #[arg(long, value_name = "NUMBER", requires = "fast", default_value = "1", value_parser = values::number::<u64>(1..))]
+    pub seeds: u64,
+
+    /// Search for the faults without which a failed scenario does not fail
+    #[arg(long, requires = "fast")]
+    pub shrink: bool,
 }
 
 #[cfg(test)]

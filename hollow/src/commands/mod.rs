@@ -130,9 +130,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Down { access, all } => {
             return clouds::down(&access, all, &Records::of_user()).await;
         }
-        Command::Snapshot { access, file } => {
-            on_cloud(access, async |cloud| snapshot::run(cloud, &file).await).await
-        }
+        Command::Snapshot(options) => snapshot::run(options).await,
         Command::Kubeconfig { access } => {
             return clouds::kubeconfig(access, &Records::of_user());
         }

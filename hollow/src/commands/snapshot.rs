@@ -1,11 +1,15 @@
-//! `cloudsim snapshot`: writes the objects of a cloud to a file, from which another cloud starts.
+//! `cloudsim snapshot`: writes the state or the objects of a cloud to a file, from which another cloud starts.
 
 use std::{
     io::{BufWriter, Write},
     path::Path,
+    pin::pin,
 };
 
 use anyhow::Context;
+use cloudsim::ADMIN_PREFIX;
+use futures::{AsyncBufReadExt, AsyncReadExt};
+use http::Request;
 use kube::{
     Api, Client, Discovery,
     api::{DynamicObject, ListParams},
@@ -14,28 +18,78 @@ use kube::{
 };
 use wire::text::count;
 
-use super::{connect::connect, print_line};
-use crate::cli::Access;
+use super::{connect::connect, on_cloud, print_line};
+use crate::{
+    cli::{self, Access},
+    snapshot::{MAX_BYTES, Snapshot},
+};
 
 /// How many objects are read at a time.
 const PAGE: u32 = 500;
 
-pub(super) async fn run(access: &Access, file: &Path) -> anyhow::Result<()> {
+pub(super) async fn run(options: cli::Snapshot) -> anyhow::Result<()> {
+    let cli::Snapshot {
+        access,
+        objects,
+        file,
+    } = options;
+    on_cloud(access, async |cloud| save(cloud, objects, &file).await).await
+}
+
+async fn save(access: &Access, objects: bool, file: &Path) -> anyhow::Result<()> {
     let client = connect(access).await?;
     let failed = || format!("cannot write {}", file.display());
     let folder = file.parent().filter(|folder| *folder != Path::new(""));
     // readable by its owner only, and whole or not there
     let temporary = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
     let mut temporary = temporary.with_context(failed)?;
-    let written = write(&client, &mut BufWriter::new(&mut temporary)).await?;
+    let mut writer = BufWriter::new(&mut temporary);
+    let written = match objects {
+        true => count(write_objects(&client, &mut writer).await?, "object"),
+        false => {
+            let nodes = write_state(&client, &mut writer).await?;
+            format!("the cloud with {}", count(nodes, "simulated node"))
+        }
+    };
+    drop(writer);
     temporary.persist(file).with_context(failed)?;
-    let written = count(written, "object");
     print_line(&format!("wrote {written} to {}", file.display()));
     Ok(())
 }
 
+/// Writes the lines of a [`Snapshot`], and returns the number of its nodes.
+async fn write_state(client: &Client, file: &mut impl Write) -> anyhow::Result<usize> {
+    let request = Request::get(format!("{ADMIN_PREFIX}snapshot")).body(Vec::new())?;
+    let answer = client.request_stream(request).await;
+    let answer = answer.map_err(|error| match error {
+        kube::Error::Api(status) if status.code == 404 => anyhow::anyhow!(
+            "in cluster mode, cloudsim has no state of its own; use `cloudsim snapshot --objects`"
+        ),
+        // The cloud's message is readable; the text that kube wraps around it is not.
+        kube::Error::Api(status) => anyhow::anyhow!("{}", status.message),
+        error => error.into(),
+    })?;
+    let mut answer = pin!(answer.take(MAX_BYTES));
+    let (mut nodes, mut lines, mut line) = (0, 0, Vec::new());
+    while answer.read_until(b'\n', &mut line).await? > 0 {
+        file.write_all(&line)?;
+        lines += usize::from(line.ends_with(b"\n"));
+        if lines == 1 {
+            nodes = Snapshot::count_nodes(&line)?;
+        }
+        line.clear();
+    }
+    file.flush()?;
+    // the head, the cloud, and each node
+    anyhow::ensure!(
+        lines == nodes + 2,
+        "the cloud ended before the snapshot was complete"
+    );
+    Ok(nodes)
+}
+
 /// Writes a list of all objects that the API serves, and returns their number.
-async fn write(client: &Client, file: &mut impl Write) -> anyhow::Result<usize> {
+async fn write_objects(client: &Client, file: &mut impl Write) -> anyhow::Result<usize> {
     file.write_all(br#"{"apiVersion":"v1","kind":"List","items":["#)?;
     let mut written = 0;
     let discovery = Discovery::new(client.clone()).run().await?;
@@ -86,7 +140,7 @@ mod tests {
             "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {a: b}}";
         cloud.apply(manifest).await.unwrap();
         let mut text = Vec::new();
-        let written = write(&cloud.client(), &mut text).await.unwrap();
+        let written = write_objects(&cloud.client(), &mut text).await.unwrap();
         cloud.stop().await.unwrap();
         let dump = Dump::parse(std::str::from_utf8(&text).unwrap()).unwrap();
         assert!(written > dump.objects() + dump.machines().len());

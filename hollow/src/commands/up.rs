@@ -1,9 +1,12 @@
 //! `cloudsim up`: runs a cloud until Ctrl-C.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use anyhow::Context;
@@ -15,6 +18,7 @@ use cloudsim::{
     router::RouterOptions,
     streams::{ClientCa, KubeletOptions, StreamService},
 };
+use objectstore::MemoryStore;
 use record::{Recorder, Recording};
 use wire::text::count;
 
@@ -28,18 +32,28 @@ use super::{
 };
 
 use crate::{
-    cli::{Links, Up},
+    cli::{Links, NodeProperties, Up},
     dump::Dump,
     fleet::{self, Fleet, Machine},
+    origin::Origin,
     reach::{OwnNames, Reach, check_address},
+    snapshot::Source,
 };
 
 pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
     let records = Records::of_user();
-    let dump = up.from.as_deref().map(Dump::read).transpose()?;
-    let dump = dump.unwrap_or_default();
-    let nodes = up.nodes + dump.machines().len();
+    let origin = up.from.as_deref().map(Origin::read).transpose()?;
+    let origin = origin.unwrap_or_default();
+    if matches!(origin, Origin::Snapshot(_)) && up.data_dir.is_some() {
+        anyhow::bail!("a snapshot is restored into memory: remove --data-dir");
+    }
+    let nodes = up.nodes + origin.machines().len();
     up.properties.check(nodes)?;
+    if up.from.is_some() && up.properties != NodeProperties::default() {
+        anyhow::bail!(
+            "--from has the properties of its nodes; remove --node-cpu, --node-memory, --node-labels and --node-taints, or start such nodes with `cloudsim hollow`"
+        );
+    }
     if up.detach {
         return detach::run(&up, nodes, &records).await;
     }
@@ -50,7 +64,7 @@ pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
     let own = OwnNames::of_machine();
     check_address(up.address, &own)?;
     let reach = Reach::of(up.address, &up.names, &own);
-    let recording = start_recording(&up)?;
+    let recording = start_recording(up.record.as_deref(), up.record_secrets)?;
     let run = Run {
         recorder: recording
             .as_ref()
@@ -65,7 +79,8 @@ pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
         reach,
         signals,
         is_data_new: false,
-        dump,
+        origin,
+        snapshots: Source::default(),
     };
     let ended = if run.up.cluster.is_given() {
         Box::pin(run.with_cluster()).await
@@ -78,17 +93,19 @@ pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Starts the recording, if there is to be one.
-fn start_recording(up: &Up) -> anyhow::Result<Option<Recording>> {
-    let options = |path: &PathBuf| record::Options {
-        path: path.clone(),
+/// Starts the recording of a cloud of this process, if there is to be one.
+pub(super) fn start_recording(
+    path: Option<&Path>,
+    has_secrets: bool,
+) -> Result<Option<Recording>, record::StartError> {
+    let options = |path: &Path| record::Options {
+        path: path.to_owned(),
         limits: record::Limits::default(),
         program: format!("cloudsim {}", env!("CARGO_PKG_VERSION")),
         side: record::Side::Cloud,
-        redact: !up.record_secrets,
+        redact: !has_secrets,
     };
-    let recording = up.record.as_ref().map(options).map(Recording::start);
-    Ok(recording.transpose()?)
+    path.map(options).map(Recording::start).transpose()
 }
 
 /// A cloud that is started and runs until a signal.
@@ -107,7 +124,9 @@ struct Run {
     /// Whether the data directory is created.
     is_data_new: bool,
     /// The cluster to start from.
-    dump: Dump,
+    origin: Origin,
+    /// Takes snapshots of a cloud in memory.
+    snapshots: Source,
 }
 
 impl Run {
@@ -142,12 +161,18 @@ impl Run {
         let directory = self.up.data_dir.as_deref();
         self.is_data_new = directory.is_some_and(|directory| !directory.exists());
         let has_objects = directory.is_some() && !self.is_data_new;
-        if has_objects && self.dump.objects() > 0 {
+        if has_objects && self.origin.dump().is_some_and(|dump| dump.objects() > 0) {
             warn(
                 "the data directory exists; of --from, only the nodes are started, and no object is created",
             );
         }
         options.kubeconfig = Some(destination);
+        if self.up.data_dir.is_none() {
+            let store = self.origin.store().unwrap_or_else(MemoryStore::new);
+            self.snapshots = Source::new(store.clone());
+            options.snapshots = Some(Arc::new(self.snapshots.clone()));
+            options.store = Some(store);
+        }
         let step = match &self.up.data_dir {
             Some(directory) => format!("opening the database in {}", directory.display()),
             None => "starting the cloud".to_owned(),
@@ -160,11 +185,12 @@ impl Run {
         let mut fleet = None;
         let starting = async {
             let of_cloud = (&cloud, temporary.path());
-            let machines = self.dump.machines();
+            let machines = self.origin.machines();
             start_nodes(&self.up, machines, self.screen, of_cloud, &mut fleet).await?;
-            match has_objects {
-                true => Ok(()),
-                false => load(&self.dump, &cloud, self.screen).await,
+            self.snapshots.set_nodes(fleet.as_ref());
+            match self.origin.dump() {
+                Some(dump) if !has_objects => load(dump, &cloud, self.screen).await,
+                _ => Ok(()),
             }
         };
         let nodes_ready = clock::select! {
@@ -216,7 +242,7 @@ impl Run {
             None => self.cluster_url.clone(),
         };
         let took = self.begun.elapsed();
-        let nodes = self.up.nodes + self.dump.machines().len();
+        let nodes = self.up.nodes + self.origin.machines().len();
         let data = ready_screen::data(&self.up, self.is_data_new);
         let lines = ready_screen::lines(&self.up, &self.reach, (&api, data, nodes), cloud, took);
         let entries = cloud.kubeconfig_entries().map(Entries::file);
@@ -422,6 +448,8 @@ fn options(up: &Up, reach: &Reach) -> Options {
             anonymous: up.router_anonymous,
         }),
         data_dir: up.data_dir.clone(),
+        store: None,
+        snapshots: None,
         key_file: up.key_file.clone(),
         kubeconfig: None,
         lease_grace: up.node_grace,
@@ -434,6 +462,7 @@ fn options(up: &Up, reach: &Reach) -> Options {
         cluster: None,
         reserved: up.names.clone(),
         seed: up.fault_seed,
+        faults: None,
         recorder: Recorder::default(),
         page: up.ui || (!up.no_ui && up.address.is_loopback()),
     }

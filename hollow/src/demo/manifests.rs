@@ -6,11 +6,12 @@ use anyhow::{Context, bail};
 use crds::devices::Device;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
-    Api, Client, Discovery, ResourceExt,
+    Client, Discovery, ResourceExt,
     api::{DynamicObject, Patch, PatchParams},
-    discovery::Scope,
 };
 use limits::read_regular_text;
+
+use crate::manifests;
 
 /// The field manager.
 const MANAGER: &str = "cloudsim-demo";
@@ -73,14 +74,13 @@ pub(super) async fn apply(
         let (resource, capabilities) = discovery.resolve_gvk(&gvk).with_context(|| {
             format!("the API serves no {} of {}", types.kind, types.api_version)
         })?;
-        let api: Api<DynamicObject> = match capabilities.scope {
-            Scope::Cluster => Api::all_with(client.clone(), &resource),
-            Scope::Namespaced => Api::namespaced_with(
-                client.clone(),
-                object.namespace().as_deref().unwrap_or("default"),
-                &resource,
-            ),
-        };
+        let namespace = object.namespace();
+        let api = manifests::api(
+            client.clone(),
+            &resource,
+            &capabilities,
+            namespace.as_deref(),
+        );
         let applied = api
             .patch(
                 &name,

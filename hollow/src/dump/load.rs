@@ -8,11 +8,12 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DynamicObject, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
-    discovery::{ApiCapabilities, ApiResource, Scope, pinned_kind},
+    discovery::{ApiCapabilities, ApiResource, pinned_kind},
 };
 use serde_json::{Value, json};
 
 use super::Error;
+use crate::manifests;
 
 /// The field manager.
 const MANAGER: &str = "cloudsim-dump";
@@ -101,13 +102,8 @@ async fn create_one(
     let Some(Some((resource, capabilities))) = kinds.get(&(types.api_version, types.kind)) else {
         return Ok(Some("this cloud does not serve its kind".to_owned()));
     };
-    let api: Api<DynamicObject> = match (&capabilities.scope, object.namespace()) {
-        (Scope::Cluster, _) => Api::all_with(client.clone(), resource),
-        (Scope::Namespaced, Some(namespace)) => {
-            Api::namespaced_with(client.clone(), &namespace, resource)
-        }
-        (Scope::Namespaced, None) => Api::default_namespaced_with(client.clone(), resource),
-    };
+    let namespace = object.namespace();
+    let api = manifests::api(client.clone(), resource, capabilities, namespace.as_deref());
     let created = api.create(&PostParams::default(), &object).await;
     let created = match created {
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {

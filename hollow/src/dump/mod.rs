@@ -10,9 +10,10 @@ use edged::Capacity;
 use kube::Client;
 use kubeapi::object::quantity;
 use serde_json::{Value, json};
+use wire::enroll::is_node_name;
 
 use self::rules::{Fate, fate};
-use crate::fleet::Machine;
+use crate::{fleet::Machine, manifests};
 
 mod load;
 mod rules;
@@ -130,7 +131,12 @@ impl Dump {
         let mut dump = Self::default();
         let (nodes, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_node);
         for node in nodes {
-            dump.machines.push(machine(&node));
+            let machine = machine(&node);
+            if !is_node_name(&machine.name) {
+                dump.skipped.add("its name is invalid", &node);
+                continue;
+            }
+            dump.machines.push(machine);
             if node.pointer("/spec/unschedulable") == Some(&Value::Bool(true)) {
                 dump.cordoned.extend(name_of(&node));
             }
@@ -172,16 +178,13 @@ impl Dump {
 
 /// Parses JSON, which is the faster one, or YAML.
 fn parse(text: &str) -> Result<Vec<Value>, Error> {
-    if text.trim_start().starts_with('{') {
-        let values = serde_json::Deserializer::from_str(text).into_iter();
-        let values: Result<_, serde_json::Error> = values.collect();
-        return values.map_err(|error| Error::Syntax(error.to_string()));
+    let json = serde_json::Deserializer::from_str(text).into_iter();
+    match json.collect() {
+        Ok(values) => Ok(values),
+        Err::<Vec<Value>, serde_json::Error>(_) => {
+            manifests::documents(text).map_err(Error::Syntax)
+        }
     }
-    let options = serde_saphyr::options! { with_snippet: false };
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
-        let error = error.without_snippet().to_string();
-        Error::Syntax(limits::excerpt(&error).to_string())
-    })
 }
 
 /// Adds an object, or the items of a list.
@@ -243,6 +246,7 @@ fn machine(node: &Value) -> Machine {
     }
     Machine {
         name: name_of(node).unwrap_or_default(),
+        state: None,
         capacity: Capacity {
             cpus: capacity("cpu"),
             memory: capacity("memory"),

@@ -129,6 +129,31 @@ fn what_another_cluster_makes_is_skipped() {
 }
 
 #[test]
+fn a_node_with_an_invalid_name_is_skipped() {
+    let dump = dump("{apiVersion: v1, kind: Node, metadata: {name: ../../etc}}");
+    assert_eq!(dump.machines(), []);
+    assert_eq!(
+        dump.skipped.to_string(),
+        "Node ../../etc: its name is invalid"
+    );
+}
+
+#[tokio::test]
+async fn a_node_of_a_dump_has_a_name_of_its_own() {
+    let dump = dump("{apiVersion: v1, kind: Node, metadata: {name: edge-1}}");
+    let started = TestCloud::builder().nodes(1).dump(dump).start().await;
+    let Err(crate::testing::Error::Node(error)) = started else {
+        panic!("{started:?}")
+    };
+    assert!(
+        error
+            .to_string()
+            .starts_with("two nodes are named edge-1; "),
+        "{error}"
+    );
+}
+
+#[test]
 fn fields_of_another_cluster_are_removed() {
     let of_server = json!({"uid": "1", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [],
         "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "2", "controller": true}]});

@@ -8,7 +8,7 @@ use cloudsim::Cloud;
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tracing::{info, warn};
 
-use super::{Error, Options};
+use super::{Error, Options, private_file};
 
 /// The files of an agent's identity in a node's directory.
 pub(super) const FILES: [&str; 3] = ["node.crt", "node.key", "ca.crt"];
@@ -58,6 +58,25 @@ pub(super) async fn is_refused(cloud: &Cloud, name: &str, certificate: Option<Ve
 /// Reports whether a node has a certificate.
 pub(super) fn exists(directory: &Path) -> bool {
     directory.join(FILES[0]).exists()
+}
+
+/// Reads the identity in a node's directory; `None` if it is incomplete.
+pub(super) fn read(directory: &Path) -> Option<[String; 3]> {
+    let [cert, key, ca] = FILES.map(|file| std::fs::read_to_string(directory.join(file)).ok());
+    Some([cert?, key?, ca?])
+}
+
+/// Writes an identity to a node's directory, readable by its owner only.
+///
+/// # Errors
+/// A file cannot be written.
+pub(super) async fn write(directory: &Path, identity: &[String; 3]) -> Result<(), Error> {
+    for (file, text) in FILES.iter().zip(identity) {
+        let path = directory.join(file);
+        let written = private_file::write(&path, text).await;
+        written.map_err(|source| Error::Directory { path, source })?;
+    }
+    Ok(())
 }
 
 /// Removes the identity of a node from its directory.

@@ -1,20 +1,37 @@
 //! The servers of the cloud in this process, as agents reach them: without sockets.
 
-use std::{io, sync::Arc};
+use std::io;
 
-use agent::edgehub::{CloudServer, InProcessCloud, InProcessLink, Stream};
+use agent::edgehub::{CloudServer, InProcessCloud, Stream};
 use bytes::Bytes;
 use cloudsim::InProcess;
 use futures::future::BoxFuture;
 use http::{Request, Response};
+use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
 
+/// The servers of the cloud that a node reaches, until others take their place.
 #[derive(Debug)]
-struct Servers(InProcess);
+pub(super) struct Servers(Mutex<InProcess>);
+
+impl Servers {
+    pub(super) fn new(cloud: &InProcess) -> Self {
+        Self(Mutex::new(cloud.clone()))
+    }
+
+    /// Puts the servers of a restarted cloud in the place of those that have ended.
+    pub(super) fn replace(&self, cloud: &InProcess) {
+        *self.0.lock() = cloud.clone();
+    }
+
+    fn now(&self) -> InProcess {
+        self.0.lock().clone()
+    }
+}
 
 impl InProcessCloud for Servers {
     fn server_certificate(&self) -> CertificateDer<'static> {
-        self.0.server_certificate()
+        self.now().server_certificate()
     }
 
     fn connect<'a>(
@@ -24,8 +41,8 @@ impl InProcessCloud for Servers {
     ) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
         Box::pin(async move {
             let stream = match server {
-                CloudServer::Hub => self.0.connect_hub(certificate).await?,
-                CloudServer::Tunnel => self.0.connect_tunnel(certificate).await?,
+                CloudServer::Hub => self.now().connect_hub(certificate).await?,
+                CloudServer::Tunnel => self.now().connect_tunnel(certificate).await?,
             };
             let stream: Box<dyn Stream> = Box::new(stream);
             Ok(stream)
@@ -37,11 +54,6 @@ impl InProcessCloud for Servers {
         request: Request<Bytes>,
         certificate: Option<&'a [u8]>,
     ) -> BoxFuture<'a, io::Result<Response<Bytes>>> {
-        Box::pin(self.0.enrol(request, certificate))
+        Box::pin(async move { self.now().enrol(request, certificate).await })
     }
-}
-
-/// Returns a node's link to this cloud. `has_files` says whether the node's identity is also in files.
-pub(super) fn link(cloud: &InProcess, has_files: bool) -> InProcessLink {
-    InProcessLink::new(Arc::new(Servers(cloud.clone())), has_files)
 }

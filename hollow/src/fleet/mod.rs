@@ -12,10 +12,12 @@ use std::{
 };
 
 use agent::{app, config};
+use clock::HashSet;
 use cloudsim::{Cloud, InProcess, faults::Faults, tasks::TaskPanicked};
 use edged::{Capacity, Signals};
 use futures::{StreamExt, TryStreamExt, stream};
 use objectstore::StoreError;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 pub(crate) use self::node::lay_over;
@@ -25,6 +27,7 @@ pub use self::{
     node::{HollowNode, edgecore_yaml},
     open_files::TooFewFiles,
     ready::NotReady,
+    state::{NodeHandle, NodeState},
 };
 use crate::runtime;
 
@@ -34,8 +37,10 @@ mod identity;
 mod in_process;
 mod node;
 mod open_files;
+mod private_file;
 mod ready;
 mod rejoin;
+mod state;
 
 /// How many nodes are started at a time.
 const CONCURRENT_STARTS: usize = 16;
@@ -43,7 +48,7 @@ const CONCURRENT_STARTS: usize = 16;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A node that differs from the others.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Machine {
     /// The name of the node.
     pub name: String,
@@ -51,6 +56,8 @@ pub struct Machine {
     pub capacity: Capacity,
     /// Settings that override those of `modules.edged`.
     pub edged: serde_json::Value,
+    /// The state with which it starts, if it is in memory; `None` for a new node.
+    pub state: Option<Arc<NodeState>>,
 }
 
 /// The options of a fleet.
@@ -88,6 +95,8 @@ pub struct Options {
     pub in_process: Option<InProcess>,
     /// Whether databases, certificates and the state of the runtimes are only in memory. They outlive an agent, and not its node.
     pub in_memory: bool,
+    /// The state with which a node starts, if it is in memory; `None` for a new node.
+    pub state: Option<Arc<NodeState>>,
     /// Whether programs of this machine reach the nodes: by manifests of static pods in their directories, and as mappers at their sockets.
     pub is_reachable: bool,
 }
@@ -112,7 +121,9 @@ impl Options {
             faults: None,
             in_process: None,
             in_memory: false,
-            is_reachable: true,
+            state: None,
+            // files and sockets are no events of virtual time, and closing a watch of a folder takes milliseconds
+            is_reachable: !clock::is_simulated(),
         }
     }
 
@@ -141,6 +152,7 @@ impl Options {
     pub(crate) fn of(&self, machine: &Machine) -> Self {
         let mut options = Self {
             capacity: machine.capacity,
+            state: machine.state.clone(),
             ..self.clone()
         };
         lay_over(&mut options.edged, &machine.edged);
@@ -153,15 +165,18 @@ impl Options {
             machines: Vec::new(),
             ..self.clone()
         };
-        let machine = move |name: String| match self.machine(&name) {
-            Some(machine) => (name, like.of(machine)),
-            None => (name, like.clone()),
-        };
-        self.names().map(machine)
+        let differing: Vec<_> = self.machines.iter().map(|it| like.of(it)).collect();
+        let equal = std::iter::repeat_n(like, self.nodes);
+        self.names().zip(equal.chain(differing))
     }
 
-    fn machine(&self, name: &str) -> Option<&Machine> {
-        self.machines.iter().find(|machine| machine.name == name)
+    /// Checks that no two nodes have one name, and so one directory.
+    fn check_names(&self) -> Result<(), Error> {
+        let mut names = HashSet::default();
+        match self.names().find(|name| !names.insert(name.clone())) {
+            Some(name) => Err(Error::RepeatedName(name)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -176,6 +191,11 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// Two nodes have one name.
+    #[error(
+        "two nodes are named {0}; rename one of them, or start fewer nodes beside those of the dump"
+    )]
+    RepeatedName(String),
     /// The process may not open as many files as the nodes need.
     #[error(transparent)]
     Files(#[from] TooFewFiles),
@@ -191,6 +211,9 @@ pub enum Error {
     /// A task of the node's runtime panicked.
     #[error("a hollow node's runtime failed")]
     Panicked(#[from] TaskPanicked),
+    /// The identity in a node's state is invalid.
+    #[error("a hollow node's certificate in the snapshot is invalid")]
+    Identity(#[source] io::Error),
     /// The node's agent does not start, or failed.
     #[error("a hollow node's agent failed")]
     Agent(#[from] app::Error),
@@ -209,6 +232,7 @@ impl Fleet {
         options: &Options,
     ) -> Result<Self, Error> {
         let cloud = cloud.into();
+        options.check_names()?;
         // Tests do not raise the limit themselves. If it cannot be read, the nodes are tried.
         if let Ok(limit) = limits::raise_open_files()
             && !(options.in_process.is_some() && options.in_memory)
@@ -242,6 +266,11 @@ impl Fleet {
     /// Returns the nodes, which can be stopped and started.
     pub fn nodes_mut(&mut self) -> &mut [HollowNode] {
         &mut self.nodes
+    }
+
+    /// Returns handles of the nodes whose state is in memory.
+    pub fn handles(&self) -> Vec<NodeHandle> {
+        self.nodes.iter().filter_map(HollowNode::handle).collect()
     }
 
     /// Ends the agents at once, as a power cut does.

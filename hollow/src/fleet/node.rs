@@ -1,9 +1,7 @@
 //! One hollow node: a directory and a runtime that stay, and an agent on them that may be stopped and started.
 
 use std::{
-    io::Write,
     net::{Ipv4Addr, SocketAddr},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     panic::resume_unwind,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
@@ -13,14 +11,15 @@ use std::{
 use agent::{
     app::{self, AgentParts, App},
     config::{self, Config, DatabaseKeys, Secret},
+    devicetwin::DeviceTwin,
     edgehub::InProcessLink,
     eventbus::Bus,
     metamanager::BoundAddress,
 };
-use cloudsim::faults::Faults;
+use cloudsim::{InProcess, faults::Faults};
 use componentbase::Link;
 use edged::Signals;
-use objectstore::{MemoryStore, SqliteOptions, SqliteStore, Store};
+use objectstore::{LogLimits, MemoryStore, SqliteOptions, SqliteStore, Store};
 use tokio::{
     sync::watch,
     task::JoinHandle,
@@ -29,7 +28,14 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{Instrument, error, error_span};
 
-use super::{Endpoints, Error, Options, faulty_store::FaultyStore, identity, in_process};
+use super::{
+    Endpoints, Error, Machine, Options,
+    faulty_store::FaultyStore,
+    identity,
+    in_process::Servers,
+    private_file,
+    state::{NodeHandle, restore_identity},
+};
 use crate::runtime::{self, SimRuntime};
 
 /// How long an agent may take to stop: one that hangs in its last call must not keep the program.
@@ -53,10 +59,13 @@ pub struct HollowNode {
     pub runtime: SimRuntime,
     directory: PathBuf,
     config: Config,
+    /// Settings that override those of `modules.edged`.
+    edged: serde_json::Value,
     signals: Option<Arc<dyn Signals>>,
     faults: Option<Faults>,
-    /// The link to a cloud in this process.
+    /// The link to a cloud in this process, and the servers that it reaches.
     link: Option<InProcessLink>,
+    servers: Option<Arc<Servers>>,
     /// The database, if it is in memory.
     memory: Option<Arc<MemoryStore>>,
     /// Whether programs of this machine reach the node.
@@ -69,6 +78,7 @@ struct Agent {
     link: watch::Receiver<Link>,
     meta_server: Option<BoundAddress>,
     bus: Bus,
+    devices: Option<DeviceTwin>,
     /// The node's own store; `None` while the agent uses another one.
     store: Option<Weak<dyn Store>>,
     shutdown: CancellationToken,
@@ -96,7 +106,7 @@ impl HollowNode {
         let file = directory.join("edgecore.yaml");
         // The token is passed in memory and never written to disk.
         let text = edgecore_yaml(name, &directory, cloud, "", options);
-        write_private(&file, &text).await.map_err(failed)?;
+        private_file::write(&file, &text).await.map_err(failed)?;
         let (mut config, _) = config::load(&file)?;
         config.edge_hub.token = (!token.is_empty()).then(|| Secret::new(token.to_owned()));
         config.node.capacity = options.capacity;
@@ -105,16 +115,34 @@ impl HollowNode {
         }
         config.database_keys = options.key_file.clone().map(DatabaseKeys::File);
         let root = (!options.in_memory).then(|| directory.join("runtime"));
+        let state = options.state.as_ref().filter(|_| options.in_memory);
         let runtime = SimRuntime::new(runtime::Options {
             root,
+            records: state.map(|state| runtime::SavedRecords {
+                records: state.runtime.clone(),
+                from: state.directory.clone(),
+                to: directory.clone(),
+            }),
             pod_cidr: runtime::PodCidr::of_node(name),
             ..runtime::Options::default()
         })?;
         let signals = options.signals.clone();
-        let link = options.in_process.as_ref();
+        let cloud = options.in_process.as_ref();
+        let servers = cloud.map(|cloud| Arc::new(Servers::new(cloud)));
+        let link = servers.clone();
+        let link = link.map(|servers| InProcessLink::new(servers, !options.in_memory));
+        let memory = match state {
+            Some(state) => {
+                restore_identity(state, link.as_ref(), &directory).await?;
+                MemoryStore::from_image(state.database.clone(), LogLimits::CLOUD)
+            }
+            None => MemoryStore::new(),
+        };
         Ok(Self {
-            link: link.map(|cloud| in_process::link(cloud, !options.in_memory)),
-            memory: options.in_memory.then(MemoryStore::new),
+            link,
+            servers,
+            memory: options.in_memory.then_some(memory),
+            edged: options.edged.clone(),
             is_reachable: options.is_reachable,
             name: name.to_owned(),
             runtime,
@@ -129,6 +157,13 @@ impl HollowNode {
     /// Changes the configuration with which the agent is started next.
     pub fn configure(&mut self, change: impl FnOnce(&mut Config)) {
         change(&mut self.config);
+    }
+
+    /// Connects the node from now on to a cloud in this process that has taken the place of its own one.
+    pub fn set_cloud(&self, cloud: &InProcess) {
+        if let Some(servers) = &self.servers {
+            servers.replace(cloud);
+        }
     }
 
     /// Returns the certificate of the node, DER; `None` if it has none.
@@ -147,6 +182,22 @@ impl HollowNode {
         identity::remove(&self.directory).await
     }
 
+    /// Returns a handle of the node; `None` if its state is on disk.
+    pub(super) fn handle(&self) -> Option<NodeHandle> {
+        Some(NodeHandle {
+            machine: Machine {
+                name: self.name.clone(),
+                capacity: self.config.node.capacity,
+                edged: self.edged.clone(),
+                state: None,
+            },
+            directory: self.directory.clone(),
+            database: Arc::clone(self.memory.as_ref()?),
+            runtime: self.runtime.clone(),
+            link: self.link.clone(),
+        })
+    }
+
     /// Returns the agent's configuration.
     pub(super) fn config(&self) -> &Config {
         &self.config
@@ -155,6 +206,11 @@ impl HollowNode {
     /// Returns the directory with everything of this node.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Reports whether the agent reads manifests of static pods and has a socket for mappers.
+    pub(crate) fn is_reachable(&self) -> bool {
+        self.is_reachable
     }
 
     /// Starts the agent on the node's own store; a running agent is stopped first.
@@ -231,7 +287,7 @@ impl HollowNode {
         // each line of the agent's log names its node
         let span = error_span!("agent", node = %self.name);
         let app = span.in_scope(|| App::start(&self.config, parts, shutdown.clone()))?;
-        let (meta_server, bus) = (app.meta_server(), app.bus());
+        let (meta_server, bus, devices) = (app.meta_server(), app.bus(), app.devices());
         let (link, node) = (app.link(), self.name.clone());
         let (runtime, stop) = (self.runtime.clone(), shutdown.clone());
         let running = async move {
@@ -257,6 +313,7 @@ impl HollowNode {
             link,
             meta_server,
             bus,
+            devices,
             store: own,
             shutdown,
             _ends_with_the_node,
@@ -278,6 +335,11 @@ impl HollowNode {
     /// Waits until the agent's MQTT broker listens and returns its address; `None` if the node has none.
     pub async fn broker(&self) -> Option<SocketAddr> {
         self.agent.as_ref()?.bus.internal_address().await
+    }
+
+    /// Returns the devices of the node; `None` while there is no agent.
+    pub fn devices(&self) -> Option<DeviceTwin> {
+        self.agent.as_ref()?.devices.clone()
     }
 
     /// Waits until the agent ends on its own, and returns why it failed.
@@ -303,42 +365,29 @@ impl HollowNode {
         if timeout(LAST_CALL, &mut agent.running).await.is_err() {
             agent.running.abort();
         }
-        wait_released(agent.store).await;
+        wait_released(agent).await;
     }
 
     /// Ends the agent at once, as a power cut does: nothing is finished, and nobody is notified.
     pub async fn kill(&mut self) {
-        let Some(agent) = self.agent.take() else {
+        let Some(mut agent) = self.agent.take() else {
             return;
         };
         agent.running.abort();
-        let _ = agent.running.await;
+        let _ = (&mut agent.running).await;
         // This ends what runs beside the agent's modules, such as image pulls.
         agent.shutdown.cancel();
-        wait_released(agent.store).await;
+        wait_released(agent).await;
     }
 }
 
-/// Writes a file that only its owner can read, even if it replaces one that others could read.
-async fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    let (path, text) = (path.to_owned(), text.to_owned());
-    let write = move || {
-        let mut file = std::fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)?;
-        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-        file.write_all(text.as_bytes())
+/// Waits until nobody uses the store of an agent that has ended: a new one must be its only user.
+async fn wait_released(mut agent: Agent) {
+    let Some(store) = agent.store.take() else {
+        return;
     };
-    let written = clock::spawn_blocking(write).await;
-    written.map_err(std::io::Error::other)?
-}
-
-/// Waits until nobody uses the store any more: a new agent must be its only user.
-async fn wait_released(store: Option<Weak<dyn Store>>) {
-    let Some(store) = store else { return };
+    // its handle of the devices holds the store
+    drop(agent);
     let unused = async {
         // not in a loop without pause: those of a hundred nodes would take the processor that the users of the stores need to end
         while store.strong_count() > 0 {

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use cloudsim::tasks::Tasks;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::cri::ContainerEventResponse;
@@ -15,8 +16,8 @@ use super::{
     events::Subscribers,
     files::ContainerFiles,
     options::Options,
-    persist::Store,
-    state::{Nanos, RuntimeState},
+    persist::{Store, begin_logs},
+    state::{Nanos, Records, RuntimeState},
     streaming::endpoint::Endpoint,
 };
 
@@ -49,11 +50,18 @@ struct Shared {
 
 impl Core {
     /// Opens the recorded state, or an empty one; starts nothing yet.
-    pub(super) fn open(options: Options) -> Result<Arc<Self>, Error> {
+    pub(super) fn open(mut options: Options) -> Result<Arc<Self>, Error> {
         let store = options.root.as_deref().map(Store::open).transpose()?;
-        let mut state = match &store {
-            Some(store) => store.load()?,
-            None => RuntimeState::default(),
+        let mut state = match (&store, options.records.take()) {
+            (Some(store), _) => store.load()?,
+            (None, Some(saved)) => {
+                let records = Records::deserialize(saved.records);
+                let mut records = records.map_err(Error::Records)?;
+                records.relocate(&saved.from, &saved.to);
+                begin_logs(&records);
+                RuntimeState::restore(records)
+            }
+            (None, None) => RuntimeState::default(),
         };
         state.set_pod_cidr(options.pod_cidr);
         let end = CancellationToken::new();

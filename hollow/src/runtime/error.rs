@@ -16,6 +16,9 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The given records are no records of a runtime.
+    #[error("the records of the runtime are invalid")]
+    Records(#[source] serde_json::Error),
     /// The socket cannot be created.
     #[error(
         "cannot listen on {path}; check that its directory is writable and that no other runtime uses it"

@@ -67,8 +67,12 @@ use cloudsim::tasks::TaskPanicked;
 use tonic::Status;
 use wire::cri;
 
-use self::core::Core;
-pub use self::{error::Error, options::Options, state::PodCidr};
+use self::{core::Core, state::RuntimeState};
+pub use self::{
+    error::Error,
+    options::{Options, SavedRecords},
+    state::PodCidr,
+};
 
 /// A handle of a simulated runtime. The runtime lives as long as it has a handle, a channel or a server.
 #[derive(Clone)]
@@ -77,7 +81,7 @@ pub struct SimRuntime {
 }
 
 impl SimRuntime {
-    /// Starts a runtime with what was recorded in [`Options::root`]. Must be called inside a tokio runtime.
+    /// Starts a runtime with what was recorded in [`Options::root`] or [`Options::records`]. Must be called inside a tokio runtime.
     pub fn new(options: Options) -> Result<Self, Error> {
         let core = Core::open(options)?;
         clock::start(&core);
@@ -101,6 +105,12 @@ impl SimRuntime {
     pub fn containers(&self) -> Vec<cri::Container> {
         self.core
             .read(|state| state.list_containers(&cri::ContainerFilter::default()))
+    }
+
+    /// Returns all sandboxes, containers and images as JSON, for [`Options::records`] of another runtime.
+    pub fn records(&self) -> serde_json::Value {
+        let records = self.core.read(RuntimeState::records);
+        serde_json::to_value(records).unwrap_or_default()
     }
 
     /// Returns the ids of the containers of the pod with this UID, over all its sandboxes and attempts.

@@ -18,6 +18,8 @@ pub struct Options {
     /// The directory in which sandboxes, containers and images are recorded, so that the next runtime on it goes on with them.
     /// `None` records nothing.
     pub root: Option<PathBuf>,
+    /// The records of another runtime to begin with, if `root` is `None`; `None` for an empty runtime.
+    pub records: Option<SavedRecords>,
     /// The addresses of pods, until `UpdateRuntimeConfig` gives others.
     pub pod_cidr: PodCidr,
     /// How many events a reader of `GetContainerEvents` may be behind before it is cut off.
@@ -31,9 +33,21 @@ impl Default for Options {
             name: SIMULATED_RUNTIME.into(),
             version: env!("CARGO_PKG_VERSION").into(),
             root: None,
+            records: None,
             pod_cidr: PodCidr::default(),
             // 1,000 pods that start at once cause 4 events each.
             event_buffer: 4096,
         }
     }
+}
+
+/// The records of a runtime of another node, or of the same one at another place.
+#[derive(Clone, Debug)]
+pub struct SavedRecords {
+    /// What [`SimRuntime::records`](super::SimRuntime::records) returned.
+    pub records: serde_json::Value,
+    /// The directory of that node, with its logs and volumes.
+    pub from: PathBuf,
+    /// The directory of this node.
+    pub to: PathBuf,
 }

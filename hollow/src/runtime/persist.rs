@@ -16,7 +16,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     error::Error,
-    state::{Changes, RuntimeState},
+    state::{Changes, Records, RuntimeState},
 };
 
 const SANDBOXES: &str = "sandboxes";
@@ -38,12 +38,11 @@ impl Store {
     }
 
     pub(super) fn load(&self) -> Result<RuntimeState, Error> {
-        let images = read(&self.root.join(IMAGES))?.unwrap_or_default();
-        Ok(RuntimeState::restore(
-            self.read_all(SANDBOXES)?,
-            self.read_all(CONTAINERS)?,
-            images,
-        ))
+        Ok(RuntimeState::restore(Records {
+            images: read(&self.root.join(IMAGES))?.unwrap_or_default(),
+            sandboxes: self.read_all(SANDBOXES)?,
+            containers: self.read_all(CONTAINERS)?,
+        }))
     }
 
     /// Writes changed records. A change that cannot be recorded is logged and lost at the next restart, but it has happened.
@@ -98,6 +97,16 @@ impl Store {
             }
         }
         Ok(records)
+    }
+}
+
+/// Creates empty logs for restored containers, so that they can be read. If that fails, the container's next line creates its log.
+pub(super) fn begin_logs(records: &Records) {
+    for path in records.log_paths() {
+        let created = path.parent().map_or(Ok(()), fs::create_dir_all);
+        let created =
+            created.and_then(|()| OpenOptions::new().append(true).create(true).open(path));
+        report(path, |_| created.map(drop));
     }
 }
 

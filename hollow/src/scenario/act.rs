@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agent::devicetwin::{DeviceTwin, Reading};
 use clock::{Instant, spawn_blocking};
 use cloudsim::faults::{Conditions, FaultTarget, Link as Standing, SendHostileError};
 use componentbase::Link;
@@ -9,19 +10,19 @@ use kube::{
     Api,
     api::{DeleteParams, DynamicObject, Patch, PatchParams},
     core::GroupVersionKind,
-    discovery::{Scope, pinned_kind},
+    discovery::pinned_kind,
 };
 use limits::read_regular_text;
 use serde_json::Value;
-use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::{
     Stage, Step,
     expect::is,
-    file::{Expect, Replayed, Target},
+    file::{CLOUD, Expect, Replayed, Report, Target},
     story,
 };
-use crate::{fleet::HollowNode, testing::recording};
+use crate::{fleet::HollowNode, manifests, testing::recording};
 
 /// The field manager.
 const MANAGER: &str = "cloudsim-run";
@@ -31,6 +32,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const VIRTUAL_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The largest file in bytes; an API server accepts no larger object either.
 const MAX_MANIFEST_BYTES: u64 = 3 * 1024 * 1024;
+
+/// How long a report waits until a node has the device.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a step failed.
 type Why = String;
@@ -57,17 +61,16 @@ impl Stage {
             Step::Cut(node) => self.link(node, Conditions::link(Standing::Cut)),
             Step::HalfOpen(node) => self.link(node, Conditions::link(Standing::HalfOpen)),
             Step::Restore(node) => {
-                self.cloud.faults().restore(node);
+                self.faults.restore(node);
                 Ok(())
             }
             Step::Certificate(certificate) => {
-                self.cloud.faults().set_certificate(*certificate);
+                self.faults.set_certificate(*certificate);
                 Ok(())
             }
             Step::SendMalformed(malformed) => {
                 let sent = self
-                    .cloud
-                    .faults()
+                    .faults
                     .send_hostile(&malformed.node, malformed.message)
                     .await;
                 match sent {
@@ -77,6 +80,12 @@ impl Stage {
                     }
                     sent => sent.map_err(|error| error.to_string()),
                 }
+            }
+            Step::Stop(cloud) if cloud == CLOUD => {
+                self.stop_cloud().await.map_err(|error| story(&error))
+            }
+            Step::Start(cloud) if cloud == CLOUD => {
+                self.start_cloud().await.map_err(|error| story(&error))
             }
             Step::Kill(node) => {
                 self.node(node)?.kill().await;
@@ -120,14 +129,46 @@ impl Stage {
                 self.remembered.insert(node.clone(), self.containers(node));
                 Ok(())
             }
+            Step::Report(report) => self.report(report).await,
             Step::Expect(expect) => self.expect(expect).await,
         }
+    }
+
+    /// Reports values of a device to the agent of its node, as soon as that knows it.
+    async fn report(&self, report: &Report) -> Result<(), Why> {
+        let id = report.id()?;
+        let begun = Instant::now();
+        let mut looks = looks();
+        let twin = loop {
+            looks.tick().await;
+            let knows = |twin: &DeviceTwin| {
+                let catalogue = twin.devices().now();
+                catalogue.is_some_and(|all| all.devices.contains_key(&id))
+            };
+            let twins = self.nodes.values().filter_map(HollowNode::devices);
+            if let Some(twin) = twins.into_iter().find(knows) {
+                break twin;
+            }
+            if begun.elapsed() >= REPORT_TIMEOUT {
+                return Err(format!(
+                    "no node had the device {id} within {REPORT_TIMEOUT:?}; check its spec.nodeName"
+                ));
+            }
+        };
+        let readings = report.values.iter().map(|(property, values)| Reading {
+            property: property.clone(),
+            value: Some(values.draw()),
+            ..Reading::default()
+        });
+        let reported = twin.report(&id, readings.collect()).await;
+        reported.map_err(|error| story(&error))
     }
 
     /// Plays the edge of a recording, and names the first difference.
     async fn replay(&self, replayed: &Replayed) -> Result<(), Why> {
         let (file, may_differ) = replayed.parts();
-        let outcome = recording::replay(&self.cloud, &self.base.join(file))
+        let cloud = self.cloud().map_err(|error| story(&error))?;
+        let outcome = recording::replay(cloud, &self.base.join(file))
             .await
             .map_err(|error| story(&error))?;
         if let Some(why) = outcome.ended {
@@ -151,8 +192,7 @@ impl Stage {
         } else {
             FaultTarget::Node(node.to_owned())
         };
-        self.cloud
-            .faults()
+        self.faults
             .add(&whom, conditions)
             .map(drop)
             .map_err(|error| error.to_string())
@@ -189,7 +229,8 @@ impl Stage {
             .split_once('/')
             .unwrap_or(("", &target.api_version));
         let gvk = GroupVersionKind::gvk(group, version, &target.kind);
-        let found = pinned_kind(&self.client(), &gvk).await;
+        let client = self.client().map_err(|error| story(&error))?;
+        let found = pinned_kind(&client, &gvk).await;
         let (resource, capabilities) = found.map_err(|error| match error {
             // its Display is a debug dump of the kind
             kube::Error::Discovery(_) => format!(
@@ -203,13 +244,8 @@ impl Stage {
                 story(&error)
             ),
         })?;
-        Ok(match capabilities.scope {
-            Scope::Cluster => Api::all_with(self.client(), &resource),
-            Scope::Namespaced => {
-                let namespace = target.namespace.as_deref().unwrap_or("default");
-                Api::namespaced_with(self.client(), namespace, &resource)
-            }
-        })
+        let namespace = target.namespace.as_deref();
+        Ok(manifests::api(client, &resource, &capabilities, namespace))
     }
 
     /// Waits until the expectation holds, and checks that it lasts as long as it has to.
@@ -220,11 +256,7 @@ impl Stage {
         };
         let begun = Instant::now();
         let mut held: Option<Instant> = None;
-        let mut looks = interval(match clock::is_simulated() {
-            true => VIRTUAL_POLL_INTERVAL,
-            false => POLL_INTERVAL,
-        });
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looks = looks();
         loop {
             looks.tick().await;
             let seen = match &api {
@@ -313,6 +345,16 @@ impl Stage {
     }
 }
 
+/// Returns the times at which something without events is checked.
+fn looks() -> Interval {
+    let mut looks = interval(match clock::is_simulated() {
+        true => VIRTUAL_POLL_INTERVAL,
+        false => POLL_INTERVAL,
+    });
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    looks
+}
+
 async fn of_object(api: &Api<DynamicObject>, target: &Target, expect: &Expect) -> Result<(), Why> {
     let object = get(api, &target.name).await?;
     match (object, expect.gone) {
@@ -364,12 +406,6 @@ async fn read(file: &std::path::Path) -> Result<Vec<Value>, Why> {
     let reading = spawn_blocking(move || read_regular_text(&path, MAX_MANIFEST_BYTES));
     let read = reading.await.unwrap_or_else(|error| Err(error.into()));
     let text = read.map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-    let options = serde_saphyr::options! { with_snippet: false };
-    serde_saphyr::from_multiple_with_options(&text, options).map_err(|error| {
-        format!(
-            "{} is not a manifest: {}",
-            file.display(),
-            limits::excerpt(&error.without_snippet().to_string())
-        )
-    })
+    manifests::documents(&text)
+        .map_err(|error| format!("{} is not a manifest: {error}", file.display()))
 }

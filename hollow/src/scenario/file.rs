@@ -3,15 +3,19 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use cloudsim::faults::{Certificate, Conditions, Period, Shape};
+use record::Recorder;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::Spanned;
-use wire::enroll::is_node_name;
+use wire::{enroll::is_node_name, topic::DeviceId};
 
 use super::{
     expect::Path,
     parse::{Faulty, parse_all},
 };
+
+/// The word for the cloud where steps name a node.
+pub(super) const CLOUD: &str = "cloud";
 
 /// A scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -24,7 +28,7 @@ pub struct Scenario {
     pub about: Option<String>,
     /// The seed of all random decisions.
     #[serde(default)]
-    pub(super) seed: Option<u64>,
+    seed: Option<u64>,
     /// The settings of the cloud.
     #[serde(default)]
     cloud: Option<Spanned<CloudSpec>>,
@@ -36,6 +40,9 @@ pub struct Scenario {
     nodes: Vec<Spanned<NodeSpec>>,
     /// The steps, in order.
     pub(super) steps: Vec<Spanned<Step>>,
+    /// The recording of the messages between nodes and cloud.
+    #[serde(skip)]
+    pub(super) recorder: Recorder,
 }
 
 /// The settings of the cloud.
@@ -115,10 +122,12 @@ pub(super) enum Step {
     SendMalformed(Malformed),
     /// Ends a node's agent at once, as a power cut does.
     Kill(String),
-    /// Stops a node's agent as a signal does.
+    /// Stops a node's agent, or the cloud, as a signal does.
     Stop(String),
-    /// Starts a node's agent.
+    /// Starts a node's agent, or the cloud.
     Start(String),
+    /// Reports values of a device, as its mapper does.
+    Report(Report),
     /// Waits for a time.
     Pause(Period),
     /// Waits until this time after the beginning of the first step.
@@ -129,6 +138,66 @@ pub(super) enum Step {
     Remember(String),
     /// Waits until something holds.
     Expect(Expect),
+}
+
+/// Values of a device's properties, as its mapper reports them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Report {
+    pub(super) device: String,
+    #[serde(default = "default_namespace")]
+    pub(super) namespace: String,
+    pub(super) values: BTreeMap<String, Values>,
+}
+
+impl Report {
+    /// Returns the identifier of the device.
+    ///
+    /// # Errors
+    /// No device has such a namespace and name.
+    pub(super) fn id(&self) -> Result<DeviceId, String> {
+        let (namespace, device) = (&self.namespace, &self.device);
+        DeviceId::new(namespace, device)
+            .ok_or_else(|| format!("{namespace}/{device} is not a valid device"))
+    }
+}
+
+fn default_namespace() -> String {
+    "default".to_owned()
+}
+
+/// The values of a property; each report has one of them at random.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Value")]
+pub(super) struct Values(Vec<String>);
+
+impl Values {
+    /// Returns one of the values.
+    pub(super) fn draw(&self) -> String {
+        let one = clock::rng().random_range(0..self.0.len());
+        self.0[one].clone()
+    }
+}
+
+impl TryFrom<Value> for Values {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let all = match value {
+            Value::Array(all) => all,
+            one => vec![one],
+        };
+        let text = |value| match value {
+            Value::String(text) => Some(text),
+            Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+            _ => None,
+        };
+        let texts: Option<Vec<_>> = all.into_iter().map(text).collect();
+        let texts = texts.filter(|texts| !texts.is_empty()).map(Self);
+        texts.ok_or_else(|| {
+            "a value of a device is a text, a number, true, false, or a list of these".to_owned()
+        })
+    }
 }
 
 /// Steps that run several times. Each time begins one interval after the beginning of the one before it, or when that has ended.
@@ -261,9 +330,19 @@ impl Scenario {
         self.nodes().any(|node| node.transport == Transport::Quic)
     }
 
-    /// Returns the seed of the file.
-    pub fn seed(&self) -> Option<u64> {
-        self.seed
+    /// Returns the seed of all random decisions.
+    pub fn seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
+    }
+
+    /// Takes another seed.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.seed = Some(seed);
+    }
+
+    /// Records what is exchanged with nodes.
+    pub fn set_recorder(&mut self, recorder: Recorder) {
+        self.recorder = recorder;
     }
 
     /// Reads a scenario.
@@ -308,7 +387,10 @@ impl Scenario {
         }
         for (place, node) in self.nodes.iter().enumerate() {
             let (name, line) = (&node.value.name, node.referenced.line());
-            if !is_node_name(name) || name == "all" {
+            if ["all", CLOUD].contains(&name.as_str()) {
+                let what = format!("a node cannot be named {name}: steps use this word");
+                add(line, what);
+            } else if !is_node_name(name) {
                 let what = format!(
                     "{name:?} is not a valid node name; use lower-case letters, digits and -"
                 );

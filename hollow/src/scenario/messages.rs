@@ -3,7 +3,7 @@
 use serde_json::Value;
 use wire::text::count;
 
-use super::file::{Expect, Step};
+use super::file::{CLOUD, Expect, Step};
 use crate::nearest;
 
 impl Step {
@@ -33,6 +33,7 @@ impl Step {
                 repeat.every,
                 repeat.times
             ),
+            Self::Report(report) => format!("report of device {}", report.device),
             Self::Remember(node) => format!("remember the containers of {node}"),
             Self::Expect(expect) => expect.title(),
         }
@@ -49,6 +50,10 @@ impl Step {
             _ => Ok(()),
         };
         match self {
+            Self::Kill(cloud) if cloud == CLOUD => {
+                Err("a cloud cannot be killed, only stopped: write `stop: cloud`".to_owned())
+            }
+            Self::Stop(cloud) | Self::Start(cloud) if cloud == CLOUD => Ok(()),
             Self::Cut(node)
             | Self::HalfOpen(node)
             | Self::Restore(node)
@@ -79,6 +84,7 @@ impl Step {
                 expect.node.iter().try_for_each(known)?;
                 expect.check()
             }
+            Self::Report(report) => report.id().map(drop),
             Self::Apply(_)
             | Self::ApplyFile(_)
             | Self::Replay(_)

@@ -9,13 +9,19 @@ mod file;
 mod junit;
 mod messages;
 mod parse;
+mod shrink;
 mod stage;
 
 use std::{path::Path, time::Duration};
 
 use clock::Instant;
 
-pub use self::{file::Scenario, junit::junit, parse::Faulty};
+pub use self::{
+    file::Scenario,
+    junit::junit,
+    parse::Faulty,
+    shrink::{Failure, ScenarioFault, shrink},
+};
 use self::{file::Step, stage::Stage};
 
 /// The outcome of a scenario.
@@ -68,7 +74,6 @@ pub async fn run(
     scenario: &Scenario,
     file: &Path,
     directory: &Path,
-    seed: Option<u64>,
     told: &(dyn Fn(&StepOutcome) + Sync),
 ) -> Outcome {
     let mut steps = Vec::new();
@@ -77,7 +82,7 @@ pub async fn run(
         steps.push(step);
     };
     let begun = Instant::now();
-    let stage = Stage::open(scenario, file, directory, seed).await;
+    let stage = Box::pin(Stage::open(scenario, file, directory)).await;
     let beginning = |verdict| StepOutcome {
         title: "the cloud starts, and its nodes connect".to_owned(),
         line: 0,

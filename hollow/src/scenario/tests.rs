@@ -46,10 +46,10 @@ fn a_file_says_what_happens_in_which_line() {
     assert_eq!(
         (
             scenario.cloud().hubs,
-            scenario.seed,
+            scenario.seed(),
             scenario.nodes().count()
         ),
-        (2, Some(7), 2)
+        (2, 7, 2)
     );
 }
 
@@ -160,7 +160,6 @@ async fn first_step_sees_nodes_that_have_connected() {
             &scenario,
             std::path::Path::new("beginning.yaml"),
             directory.path(),
-            None,
             &|_| {},
         );
         let outcome = testkit::within("the scenario", running).await;
@@ -182,7 +181,7 @@ async fn a_recording_is_played_and_the_first_difference_ends_the_scenario() {
         let scenario = Scenario::read(&text).unwrap();
         let nodes = tempfile::tempdir().unwrap();
         let file = directory.path().join("replay.yaml");
-        let running = run(&scenario, &file, nodes.path(), None, &|_| {});
+        let running = run(&scenario, &file, nodes.path(), &|_| {});
         let outcome = testkit::within("the scenario", running).await;
         match (&outcome.steps[1].verdict, expected) {
             (Verdict::Passed, None) => {}

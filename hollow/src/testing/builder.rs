@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use cloudsim::{Cloud, Options, controllers::manager::Switches};
+use objectstore::MemoryStore;
 
 use super::{Error, TestCloud};
 use crate::{
     dump::Dump,
     fleet::{self, Fleet},
+    origin::Origin,
+    snapshot::{Snapshot, Source},
 };
 
 /// How long one wait may take by default: many times what anything takes on a loaded machine.
@@ -20,7 +23,7 @@ type Change<T> = Box<dyn FnOnce(&mut T) + Send>;
 #[must_use = "nothing runs before `start`"]
 pub struct Builder {
     nodes: usize,
-    dump: Dump,
+    origin: Origin,
     options: Options,
     node_grace: Option<Duration>,
     timeout: Duration,
@@ -41,7 +44,7 @@ impl Builder {
     pub(super) fn new() -> Self {
         Self {
             nodes: 1,
-            dump: Dump::default(),
+            origin: Origin::default(),
             options: Options::default().any_ports(),
             node_grace: None,
             timeout: TIMEOUT,
@@ -57,7 +60,14 @@ impl Builder {
 
     /// Starts with the Nodes and objects of a dump, beside the nodes of [`Self::nodes`].
     pub fn dump(self, dump: Dump) -> Self {
-        Self { dump, ..self }
+        let origin = Origin::Dump(dump);
+        Self { origin, ..self }
+    }
+
+    /// Starts with the objects and nodes of another cloud, exactly as they were, beside the nodes of [`Self::nodes`].
+    pub fn snapshot(self, snapshot: Snapshot) -> Self {
+        let origin = Origin::Snapshot(snapshot);
+        Self { origin, ..self }
     }
 
     /// Sets how long a node may be silent before it is `NotReady`; the default is 40 seconds. Nodes renew their leases four times as
@@ -124,7 +134,7 @@ impl Builder {
         let directory = tempfile::tempdir().map_err(Error::Directory)?;
         let Self {
             nodes,
-            dump,
+            origin,
             mut options,
             node_grace,
             timeout,
@@ -135,7 +145,7 @@ impl Builder {
         // Tests are not about the rate limit.
         fleet.qps = 0;
         fleet.in_memory = true;
-        fleet.machines = dump.machines().to_vec();
+        fleet.machines = origin.machines().to_vec();
         if let Some(grace) = node_grace {
             options.lease_grace = grace;
             // The lease has whole seconds and is renewed four times as often.
@@ -147,11 +157,22 @@ impl Builder {
         if let Some(change) = change_nodes {
             change(&mut fleet);
         }
+        origin.set_virtual_time();
+        let memory = options.data_dir.is_none() && options.store.is_none();
+        let store = memory.then(|| origin.store().unwrap_or_else(MemoryStore::new));
+        if let Some(store) = &store {
+            options.store = Some(store.clone());
+        }
         let cloud = Cloud::start(options).await?;
         let fleet = fleet.beside(&cloud);
         let fleet = Fleet::start(cloud.addresses(), cloud.token(), &fleet).await?;
+        let snapshots = store.map(Source::new);
+        if let Some(snapshots) = &snapshots {
+            snapshots.set_nodes(Some(&fleet));
+        }
         let started = TestCloud {
             fleet,
+            snapshots,
             cloud,
             timeout,
             _directory: directory,
@@ -159,7 +180,9 @@ impl Builder {
         for node in started.nodes() {
             started.wait_ready(&node.name, true).await?;
         }
-        dump.load(&started.client()).await?;
+        if let Some(dump) = origin.dump() {
+            dump.load(&started.client()).await?;
+        }
         Ok(started)
     }
 }

@@ -15,6 +15,9 @@ pub enum Error {
     /// A node does not start.
     #[error("cannot start a node")]
     Node(#[from] fleet::Error),
+    /// The cloud has a data directory or a store of its own, so no snapshot can be taken.
+    #[error("a snapshot needs a cloud in memory: start it without a data directory and a store")]
+    NotInMemory,
     /// The objects of a dump cannot be created.
     #[error("cannot create the objects of the dump")]
     Dump(#[from] crate::dump::Error),
@@ -68,6 +71,14 @@ pub enum Error {
     Gone {
         /// The object's name.
         name: String,
+    },
+    /// Mappers cannot reach a node.
+    #[error(
+        "node {node} has no socket for mappers, as in virtual time; report values with HollowNode::devices, or run this test in real time"
+    )]
+    NoSocket {
+        /// The node.
+        node: String,
     },
     /// A mapper does not run.
     #[error("cannot run the mapper")]

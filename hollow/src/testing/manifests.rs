@@ -1,28 +1,20 @@
 //! Applies manifests, as `kubectl apply --server-side` does.
 
 use kube::{
-    Api, Client, Discovery, ResourceExt,
+    Client, Discovery, ResourceExt,
     api::{DynamicObject, Patch, PatchParams},
     core::GroupVersionKind,
-    discovery::Scope,
 };
 
 use super::Error;
+use crate::manifests::{api, documents};
 
 /// The field manager.
 const MANAGER: &str = "cloudsim-testing";
 
 pub(super) async fn apply(client: &Client, manifests: &str) -> Result<Vec<DynamicObject>, Error> {
-    let options = serde_saphyr::options! { with_snippet: false };
-    let read = serde_saphyr::from_multiple_with_options(manifests, options);
-    let objects: Vec<DynamicObject> = read
-        .map_err(|error| error.without_snippet().to_string())
-        .map_err(|error| {
-            Error::Manifest(format!(
-                "the text is no manifest: {}",
-                limits::excerpt(&error)
-            ))
-        })?;
+    let objects: Vec<DynamicObject> = documents(manifests)
+        .map_err(|error| Error::Manifest(format!("the text is no manifest: {error}")))?;
     let mut applied = Vec::new();
     for object in objects {
         let name = object.name_any();
@@ -42,13 +34,13 @@ pub(super) async fn apply(client: &Client, manifests: &str) -> Result<Vec<Dynami
                 types.kind, types.api_version
             ))
         })?;
-        let api: Api<DynamicObject> = match (capabilities.scope, object.namespace()) {
-            (Scope::Cluster, _) => Api::all_with(client.clone(), &resource),
-            (Scope::Namespaced, Some(namespace)) => {
-                Api::namespaced_with(client.clone(), &namespace, &resource)
-            }
-            (Scope::Namespaced, None) => Api::default_namespaced_with(client.clone(), &resource),
-        };
+        let namespace = object.namespace();
+        let api = api(
+            client.clone(),
+            &resource,
+            &capabilities,
+            namespace.as_deref(),
+        );
         let taken = api
             .patch(
                 &name,

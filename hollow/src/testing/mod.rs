@@ -46,7 +46,10 @@ use tokio::{task::JoinHandle, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::{builder::Builder, error::Error, recording::ReplayError};
-use crate::fleet::{Fleet, HollowNode};
+use crate::{
+    fleet::{Fleet, HollowNode},
+    snapshot::{Snapshot, Source},
+};
 
 /// A cloud and its nodes, called `edge-1`, `edge-2`, …, which run pods on the simulated runtime. All of it ends when this is
 /// dropped; [`Self::stop`] waits for the end.
@@ -55,6 +58,7 @@ pub struct TestCloud {
     fleet: Fleet,
     cloud: Cloud,
     timeout: std::time::Duration,
+    snapshots: Option<Source>,
     _directory: TempDir,
 }
 
@@ -83,6 +87,9 @@ impl TestCloud {
     /// Runs `story` in virtual time on this thread: clouds and nodes that it starts, and everything that it waits for. Time passes only
     /// while all of them wait; then it jumps to the next event. The same seed gives the same run, with the same [trace](clock::Trace).
     ///
+    /// Tokio must be built with `--cfg tokio_unstable` for that: otherwise the order of events at the same instant can differ. Nodes do not
+    /// read manifests of static pods, and have no socket for mappers; report values of devices with [`HollowNode::devices`].
+    ///
     /// # Errors
     /// [`Error::Simulation`]: this thread is in virtual time already, or a runtime cannot be created.
     pub fn virtual_time<T>(
@@ -106,6 +113,19 @@ impl TestCloud {
     /// Returns the cloud: addresses, join token, sessions of nodes.
     pub fn cloud(&self) -> &Cloud {
         &self.cloud
+    }
+
+    /// Takes a snapshot of the cloud and its nodes, from which [`Builder::snapshot`] starts another cloud in the same state: with the same
+    /// UIDs, resource versions, keys and containers. Both are in memory.
+    ///
+    /// # Errors
+    /// [`Error::NotInMemory`]: the cloud has a data directory or a store of its own.
+    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+        let taken = self
+            .snapshots
+            .as_ref()
+            .and_then(|source| source.take().ok());
+        taken.ok_or(Error::NotInMemory)
     }
 
     /// Returns the deliberate faults: links, certificates, messages.
@@ -217,19 +237,21 @@ impl TestCloud {
     /// returned value is dropped.
     ///
     /// # Errors
-    /// [`Error::NoNode`]: there is no such node. [`Error::Mapper`]: its socket cannot be created.
+    /// [`Error::NoNode`]: there is no such node. [`Error::NoSocket`]: mappers cannot reach it, as in virtual time. [`Error::Mapper`]: its
+    /// socket cannot be created.
     pub fn run_mapper(
         &self,
         node: &str,
         protocol_name: &str,
         protocol: impl Protocol,
     ) -> Result<RunningMapper, Error> {
+        let name = || node.to_owned();
         let found = self.nodes().iter().find(|one| one.name == node);
-        let directory = found
-            .ok_or_else(|| Error::NoNode {
-                name: node.to_owned(),
-            })?
-            .directory();
+        let node = found.ok_or_else(|| Error::NoNode { name: name() })?;
+        if !node.is_reachable() {
+            return Err(Error::NoSocket { node: name() });
+        }
+        let directory = node.directory();
         let config = Config {
             socket: directory.join(format!("{protocol_name}.sock")),
             agent: directory.join("dmi.sock"),

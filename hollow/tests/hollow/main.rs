@@ -6,4 +6,5 @@ mod damage;
 mod metrics;
 mod refusing;
 mod secrets;
+mod snapshot;
 mod virtual_time;

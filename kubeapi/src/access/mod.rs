@@ -8,11 +8,13 @@ use crate::{
         path::{RequestPath, Target},
         query::Query,
     },
+    selector,
     status::StatusError,
 };
 
 pub mod attributes;
 pub mod impersonation;
+mod remote;
 pub mod rules;
 
 use attributes::Attributes;
@@ -52,7 +54,13 @@ pub fn authorize_master(parts: &Parts, place: &RequestPath) -> Result<Identity, 
 /// Returns the attributes of a request for the authorizer.
 pub fn request_attributes(parts: &Parts, place: &RequestPath) -> Attributes {
     match place {
-        RequestPath::Objects(target) => Attributes::of_objects(verb(parts, target), target),
+        RequestPath::Objects(target) => {
+            let mut wanted = Attributes::of_objects(verb(parts, target), target);
+            if matches!(wanted.verb.as_str(), "list" | "watch") && wanted.name.is_empty() {
+                wanted.name = selected_name(&query(parts));
+            }
+            wanted
+        }
         RequestPath::Review(review, namespace) => Attributes {
             verb: "create".to_owned(),
             group: review.group().to_owned(),
@@ -60,14 +68,29 @@ pub fn request_attributes(parts: &Parts, place: &RequestPath) -> Attributes {
             namespace: namespace.clone(),
             ..Attributes::default()
         },
+        RequestPath::Remote(remote) => {
+            let wanted = remote::remote_attributes(remote, parts.method.as_str(), &query(parts));
+            wanted.unwrap_or_else(|| Attributes::of_path(parts.method.as_str(), parts.uri.path()))
+        }
         _ => Attributes::of_path(parts.method.as_str(), parts.uri.path()),
     }
+}
+
+fn query(parts: &Parts) -> Query {
+    Query::parse(parts.uri.query().unwrap_or_default())
+}
+
+/// Returns the only name that the objects of a list or watch can have, empty if there are several: rules with `resourceNames` allow such
+/// a request.
+fn selected_name(query: &Query) -> String {
+    let fields = query.get("fieldSelector");
+    fields.and_then(selector::selected_name).unwrap_or_default()
 }
 
 /// Returns the verb of a request, as access rules name it.
 pub fn verb(parts: &Parts, target: &Target) -> &'static str {
     let is_named = !target.name.is_empty();
-    let watches = || Query::parse(parts.uri.query().unwrap_or_default()).flag("watch");
+    let watches = || query(parts).flag("watch");
     match parts.method.as_str() {
         "POST" => "create",
         "PUT" => "update",

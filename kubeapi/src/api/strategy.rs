@@ -3,6 +3,8 @@
 //! The word is that of the API server's registry, whose strategies prepare and validate objects. Two implementations: [`Cache`] stores
 //! objects as they came; that of the crate `apiserver` does what a whole API server does.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use http::{Response, request::Parts};
 use serde_json::Value;
@@ -10,12 +12,16 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::{
     Api, Body, Identity, access, defaults,
-    object::{default_to, metadata, timestamp::now},
+    object::{
+        conversion::ConversionRequest, default_to, generation::count_generation, metadata,
+        timestamp::now,
+    },
     registry::Kind,
     request::{
         body::RequestBody,
         call::Call,
         path::{RequestPath, Target},
+        remote::{RemotePath, RemoteVersion},
         review_kind::ReviewKind,
     },
     status::StatusError,
@@ -95,6 +101,52 @@ pub trait Strategy: Send + Sync + 'static {
         ))
     }
 
+    // --- other servers
+
+    /// Returns the groups and versions that other servers serve.
+    async fn remote_versions(&self, _api: &Api) -> Arc<[RemoteVersion]> {
+        Arc::default()
+    }
+
+    /// Answers a request for one of them, by forwarding it to its server. The caller's [`Identity`] is in the extensions of `parts`.
+    async fn forward(
+        &self,
+        _api: &Api,
+        _remote: &RemotePath,
+        _parts: Parts,
+        _body: RequestBody,
+    ) -> Result<Response<Body>, StatusError> {
+        Err(StatusError::no_resource())
+    }
+
+    /// Returns the resources of one of them (an `APIResourceList`); `None` if its server does not answer.
+    async fn remote_resources(&self, _api: &Api, _version: &RemoteVersion) -> Option<Value> {
+        None
+    }
+
+    // --- versions
+
+    /// Reports whether [`Self::convert`] converts objects by webhooks. A cache stores such objects in the version in which they come.
+    fn converts(&self) -> bool {
+        false
+    }
+
+    /// Converts objects by the webhook of their definition; returns as many, in the same order.
+    async fn convert(
+        &self,
+        _api: &Api,
+        request: ConversionRequest<'_>,
+        _objects: Vec<Value>,
+    ) -> Result<Vec<Value>, StatusError> {
+        let ConversionRequest {
+            kind, api_version, ..
+        } = request;
+        Err(StatusError::not_implemented(format!(
+            "this API calls no conversion webhook, so that stored {} are not converted to {api_version}; use another version or the cloud's API",
+            kind.plural
+        )))
+    }
+
     // --- writes
 
     /// Prepares a request that may write, whose body is not yet read.
@@ -161,14 +213,15 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
-    /// Sets the defaults and the metadata of an object that replaces `old`.
+    /// Sets the defaults and the metadata of an object that replaces `old`, and then counts its generation.
     fn prepare_update(
         &self,
-        _call: &Call,
-        _old: &Value,
-        _new: &mut Value,
+        call: &Call,
+        old: &Value,
+        new: &mut Value,
         _origin: Origin,
     ) -> Result<(), StatusError> {
+        count_generation(&call.target.kind, old, new);
         Ok(())
     }
 

@@ -5,7 +5,26 @@ use serde_json::{Map, Value, json};
 use super::fields::{default_number, default_text, map_at, maps, text_at};
 use crate::object::{child, default_to};
 
-pub(crate) fn fill(container: &mut Map<String, Value>, host_network: bool) {
+/// Fills a reference to a field of the pod or to a resource of a container.
+pub(super) fn fill_reference(from: &mut Map<String, Value>) {
+    if let Some(field) = map_at(from, "fieldRef") {
+        default_text(field, "apiVersion", "v1");
+    }
+    if let Some(resource) = map_at(from, "resourceFieldRef") {
+        default_text(resource, "divisor", "0");
+    }
+}
+
+/// Opens the ports of a container in the host's network on the host.
+pub(crate) fn fill_host_ports(container: &mut Map<String, Value>) {
+    for port in maps(container, "ports") {
+        if let Some(number) = port.get("containerPort").and_then(Value::as_i64) {
+            default_number(port, "hostPort", number);
+        }
+    }
+}
+
+pub(crate) fn fill(container: &mut Map<String, Value>) {
     default_text(container, "terminationMessagePath", "/dev/termination-log");
     default_text(container, "terminationMessagePolicy", "File");
     let policy = if is_latest(text_at(container, "image")) {
@@ -17,14 +36,9 @@ pub(crate) fn fill(container: &mut Map<String, Value>, host_network: bool) {
     default_to(container, "resources", json!({}));
     for port in maps(container, "ports") {
         default_text(port, "protocol", "TCP");
-        if host_network && let Some(number) = port.get("containerPort").and_then(Value::as_i64) {
-            default_number(port, "hostPort", number);
-        }
     }
     for from in maps(container, "env").filter_map(|variable| map_at(variable, "valueFrom")) {
-        if let Some(field) = map_at(from, "fieldRef") {
-            default_text(field, "apiVersion", "v1");
-        }
+        fill_reference(from);
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = map_at(container, probe) {

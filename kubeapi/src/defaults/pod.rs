@@ -15,6 +15,12 @@ const DEFAULT_MODE: i64 = 0o644;
 pub fn fill_unadmitted(spec: &mut Map<String, Value>) {
     template(spec);
     default_to(spec, "enableServiceLinks", true);
+    // not in templates: there the port of the host stays open
+    if spec.get("hostNetwork").and_then(Value::as_bool) == Some(true) {
+        for list in ["containers", "initContainers"] {
+            maps(spec, list).for_each(container::fill_host_ports);
+        }
+    }
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         maps(spec, list).for_each(container::fill_requests);
     }
@@ -28,14 +34,8 @@ pub fn template(spec: &mut Map<String, Value>) {
     default_to(spec, "terminationGracePeriodSeconds", 30);
     default_to(spec, "securityContext", json!({}));
     account_names(spec);
-    let host_network = spec
-        .get("hostNetwork")
-        .and_then(Value::as_bool)
-        .unwrap_or(false);
     for list in ["containers", "initContainers", "ephemeralContainers"] {
-        for container in maps(spec, list) {
-            container::fill(container, host_network && list != "ephemeralContainers");
-        }
+        maps(spec, list).for_each(container::fill);
     }
     maps(spec, "volumes").for_each(volume);
 }
@@ -64,8 +64,16 @@ fn volume(volume: &mut Map<String, Value>) {
     if let Some(path) = map_at(volume, "hostPath") {
         default_to(path, "type", "");
     }
+    if let Some(iscsi) = map_at(volume, "iscsi") {
+        default_text(iscsi, "iscsiInterface", "default");
+    }
+    let claim =
+        map_at(volume, "ephemeral").and_then(|ephemeral| map_at(ephemeral, "volumeClaimTemplate"));
+    if let Some(spec) = claim.and_then(|claim| map_at(claim, "spec")) {
+        default_text(spec, "volumeMode", "Filesystem");
+    }
     if let Some(downward) = map_at(volume, "downwardAPI") {
-        fields(downward);
+        maps(downward, "items").for_each(container::fill_reference);
     }
     for source in map_at(volume, "projected")
         .into_iter()
@@ -75,13 +83,7 @@ fn volume(volume: &mut Map<String, Value>) {
             default_to(token, "expirationSeconds", 3600);
         }
         if let Some(downward) = map_at(source, "downwardAPI") {
-            fields(downward);
+            maps(downward, "items").for_each(container::fill_reference);
         }
-    }
-}
-
-fn fields(downward: &mut Map<String, Value>) {
-    for field in maps(downward, "items").filter_map(|item| map_at(item, "fieldRef")) {
-        default_text(field, "apiVersion", "v1");
     }
 }

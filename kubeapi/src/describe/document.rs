@@ -35,6 +35,11 @@ impl Document {
         })
     }
 
+    /// Makes a document that is not kept.
+    pub(crate) fn of(content: &Value) -> Option<Self> {
+        Self::new(Bytes::from(content.to_string()))
+    }
+
     /// The answer to a request with these headers: 304 for whoever has the document already.
     pub(crate) fn answer(self, headers: &HeaderMap) -> Response<Body> {
         let known = headers

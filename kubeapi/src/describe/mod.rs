@@ -6,3 +6,4 @@ pub mod exposition;
 pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
+pub(crate) mod remote_discovery;

@@ -5,6 +5,7 @@ pub mod conversion;
 pub mod definition_status;
 pub mod deletion;
 pub(crate) mod events;
+pub mod generation;
 pub mod go_duration;
 pub mod names;
 pub mod object_size;
@@ -118,14 +119,4 @@ pub fn has_finalizers(object: &Value) -> bool {
 /// The JSON pointer of a simple path, `.spec.replicas`.
 pub fn pointer_of(path: &str) -> String {
     path.replace('~', "~0").replace('/', "~1").replace('.', "/")
-}
-
-/// Counts the generation up.
-pub fn next_generation(object: &mut Value) {
-    let metadata = metadata(object);
-    let generation = metadata
-        .get("generation")
-        .and_then(Value::as_i64)
-        .unwrap_or_default();
-    metadata.insert("generation".into(), (generation + 1).into());
 }

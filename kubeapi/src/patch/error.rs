@@ -1,5 +1,8 @@
 //! Why a patch is refused.
 
+/// The end of the message about a failed `test`.
+pub(super) const TEST_FAILED: &str = "test failed";
+
 /// A field that an apply would take from another manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
@@ -42,12 +45,23 @@ pub enum PatchError {
         /// The media types that are accepted.
         accepted: &'static str,
     },
+    /// 500: the object is needed in another version. Whoever patches converts it, and patches again.
+    #[error("the object is not converted to another version")]
+    Unconverted,
+    /// 500: the object is needed in another version, and could not be converted.
+    #[error("{0}")]
+    Inconvertible(String),
     /// 422: the patch is well-formed, but does not fit this object.
     #[error("the server rejected our request due to an error in our request")]
     Unprocessable(String),
 }
 
 impl PatchError {
+    /// Reports whether a `test` of a JSON patch found another value.
+    pub fn is_failed_test(&self) -> bool {
+        matches!(self, Self::Unprocessable(why) if why.ends_with(TEST_FAILED))
+    }
+
     /// Returns the fault of the patch. A response for [`Unprocessable`](Self::Unprocessable) contains it as a cause.
     pub fn reason(&self) -> String {
         match self {

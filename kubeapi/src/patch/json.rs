@@ -3,7 +3,7 @@
 use json_patch::{PatchErrorKind, PatchOperation, patch_unsafe};
 use serde_json::Value;
 
-use super::error::PatchError;
+use super::error::{PatchError, TEST_FAILED};
 
 /// The known operations. An unknown one is reported only when its turn comes.
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
@@ -160,7 +160,7 @@ fn refusal(operation: &PatchOperation, kind: &PatchErrorKind) -> PatchError {
     let path = operation.path().as_str();
     let why = match (operation, kind) {
         (PatchOperation::Test(_), PatchErrorKind::TestFailed) => {
-            format!("testing value {path} failed: test failed")
+            format!("testing value {path} failed: {TEST_FAILED}")
         }
         (_, PatchErrorKind::CannotMoveInsideItself) => {
             format!("move operation does not apply: {path} lies inside of what it moves")

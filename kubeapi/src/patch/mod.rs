@@ -17,7 +17,7 @@ mod strategic;
 pub mod target;
 
 pub use error::PatchError;
-pub use target::{ApplyOptions, Target};
+pub use target::{ApplyOptions, Target, Versions};
 
 /// The four ways to patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,13 +75,28 @@ pub fn patch(
     }
 }
 
+/// Merges a configuration into `object` as an apply does, without owners of fields.
+///
+/// # Errors
+/// Why it cannot be merged: a list has an item without key, or twice, or a part may only be replaced as a whole.
+pub fn merge_configuration(
+    target: &Target<'_>,
+    object: &Value,
+    configuration: &Value,
+) -> Result<Value, String> {
+    apply::merge_configuration(MergeSchema::of(target), object, configuration)
+}
+
 /// Makes the writer of `new` the owner of what differs from `old`, in the `metadata.managedFields` of `new`. For every write except
 /// an apply, for which [`patch`] does it.
+///
+/// # Errors
+/// [`PatchError::Unconverted`] if the object is needed in another version.
 pub fn track_update(
     target: &Target<'_>,
     old: Option<&Value>,
     new: &mut Value,
     options: &ApplyOptions<'_>,
-) {
-    apply::track(target, old, new, options);
+) -> Result<(), PatchError> {
+    apply::track(target, old, new, options)
 }

@@ -1,6 +1,10 @@
 //! The object that is patched, and its writer.
 
+use std::fmt;
+
 use serde_json::Value;
+
+use super::PatchError;
 
 /// The kind of the patched object.
 #[derive(Clone, Copy, Debug)]
@@ -29,4 +33,18 @@ pub struct ApplyOptions<'a> {
     /// Top-level fields that this endpoint does not write, whatever the client sends: `status` for the object itself if that is a
     /// subresource, `spec` for `…/status`. Nobody becomes their owner here.
     pub ignored: &'a [&'a str],
+    /// The other versions of the object; `None` if its versions have the same fields.
+    pub versions: Option<&'a dyn Versions>,
+}
+
+/// Converts an object between the versions of its kind: owners of fields are recorded in the version in which they wrote.
+pub trait Versions: fmt::Debug + Sync {
+    /// Returns the schema of `<group>/<version>`; `None` if there is no such version.
+    fn schema(&self, api_version: &str) -> Option<&Value>;
+
+    /// Returns `object` in this version.
+    ///
+    /// # Errors
+    /// [`PatchError::Unconverted`] if the conversion has to be made before.
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, PatchError>;
 }

@@ -5,21 +5,21 @@ use std::sync::OnceLock;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionSpec, CustomResourceDefinitionVersion,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    defined::{Convert, Defined, PrinterColumn, ScalePaths, is_terminating, names},
+    defined::{Conversion, Defined, PrinterColumn, ScalePaths, is_terminating, names, schema},
     kind::{Kind, SchemaSource},
     version_priority::version_priority,
 };
 use crate::object::pointer_of;
 use objectstore::Resource;
 
-/// Returns one kind for each served version. `convert` converts its objects between versions.
+/// Returns one kind for each served version. `conversion` converts its objects between versions.
 pub(super) fn kinds(
     definition: &CustomResourceDefinition,
-    convert: Option<Convert>,
+    conversion: Conversion,
     fills_on_read: bool,
 ) -> impl Iterator<Item = Kind> {
     let served = definition
@@ -27,13 +27,13 @@ pub(super) fn kinds(
         .versions
         .iter()
         .filter(|version| version.served);
-    served.map(move |version| kind(definition, version, convert, fills_on_read))
+    served.map(move |version| kind(definition, version, conversion, fills_on_read))
 }
 
 fn kind(
     definition: &CustomResourceDefinition,
     version: &CustomResourceDefinitionVersion,
-    convert: Option<Convert>,
+    conversion: Conversion,
     fills_on_read: bool,
 ) -> Kind {
     let (spec, names) = (&definition.spec, names(definition));
@@ -50,6 +50,8 @@ fn kind(
         .iter()
         .find(|version| version.storage)
         .unwrap_or(version);
+    let has_defaults = || spec.versions.iter().any(|one| has_defaults(&schema(one)));
+    let defaults_on_read = fills_on_read && has_defaults();
     let schema = schema(version);
     Kind {
         group: spec.group.clone(),
@@ -74,10 +76,9 @@ fn kind(
             accepted: names.clone(),
             has_versions: spec.versions.len() > 1,
             storage_version: stored.name.clone(),
-            storage_source: (stored.name != version.name).then(|| self::schema(stored)),
-            storage_schema: OnceLock::new(),
-            convert,
-            defaults_on_read: fills_on_read && has_defaults(&schema),
+            schemas: spec.versions.iter().map(|_| OnceLock::new()).collect(),
+            conversion,
+            defaults_on_read,
             scale,
             deprecation_warning: deprecation_warning(definition, version),
             selectable: selectable(version),
@@ -106,17 +107,6 @@ fn has_defaults(schema: &Value) -> bool {
             .map(|(_, field)| field)
             .chain(within)
             .any(has_defaults)
-}
-
-/// Returns a version's schema; a version without one accepts anything.
-fn schema(version: &CustomResourceDefinitionVersion) -> Value {
-    let document = version
-        .schema
-        .as_ref()
-        .and_then(|validation| validation.open_api_v3_schema.as_ref());
-    document
-        .and_then(|document| serde_json::to_value(document).ok())
-        .unwrap_or_else(|| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}))
 }
 
 fn selectable(version: &CustomResourceDefinitionVersion) -> Vec<String> {

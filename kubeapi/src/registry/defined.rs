@@ -7,14 +7,43 @@ use std::sync::{
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionNames, CustomResourceDefinitionSpec,
+    CustomResourceDefinitionVersion,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::{object::as_map, schema::structural_schema::Structural};
+use crate::{
+    object::{as_map, object_size::ObjectTooLarge},
+    schema::structural_schema::Structural,
+};
 
 /// Converts an object, of whichever version, into a version of its kind.
 pub type Convert = fn(version: &str, object: Value) -> Value;
+
+/// How objects are converted between the versions of a definition.
+#[derive(Clone, Copy, Debug)]
+pub enum Conversion {
+    /// They differ in `apiVersion` and in the fields that a version knows.
+    None,
+    /// This program converts them.
+    Function(Convert),
+    /// The webhook of the definition converts them.
+    Webhook,
+}
+
+/// The schema of one version of a definition.
+#[derive(Debug)]
+pub(super) struct VersionSchema {
+    pub(super) source: Value,
+    /// Compiled when an object of another version is first converted.
+    compiled: OnceLock<Structural>,
+}
+
+impl VersionSchema {
+    fn structural(&self) -> &Structural {
+        self.compiled.get_or_init(|| Structural::new(&self.source))
+    }
+}
 
 /// The JSON pointers of the values that an object's `scale` subresource shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,13 +83,11 @@ pub struct Defined {
     pub has_versions: bool,
     /// The version in which objects are stored.
     pub storage_version: String,
-    /// The schema of that version, where it is another one.
-    pub(super) storage_source: Option<Value>,
-    /// The same, compiled at the first write.
-    pub(super) storage_schema: OnceLock<Structural>,
-    /// Converts an object between versions; without it they differ only in `apiVersion`.
-    pub convert: Option<Convert>,
-    /// Whether objects that were stored before the schema had its defaults are returned with them.
+    /// The schemas of all versions, in the order of the definition, each read when it is first needed.
+    pub(super) schemas: Vec<OnceLock<VersionSchema>>,
+    /// How objects are converted between versions.
+    pub conversion: Conversion,
+    /// Whether objects that were stored before the schema of their version had its defaults are returned with them.
     pub defaults_on_read: bool,
     pub(super) scale: Option<ScalePaths>,
     /// The warning for clients that use this version.
@@ -79,19 +106,68 @@ impl Defined {
         self.is_terminating.load(Ordering::Relaxed)
     }
 
-    /// Turns an object of this version into one of the storage version, which loses the fields that are unknown there.
-    pub fn to_storage(&self, mut object: Value) -> Value {
-        let Some(source) = &self.storage_source else {
-            return object;
-        };
-        if let Some(convert) = self.convert {
-            return convert(&self.storage_version, object);
+    /// Returns the definition, from which the kind was made.
+    pub fn spec(&self) -> &CustomResourceDefinitionSpec {
+        &self.spec
+    }
+
+    /// Returns `<group>/<version>` of the version in which objects are stored.
+    pub fn storage_api_version(&self) -> String {
+        format!("{}/{}", self.spec.group, self.storage_version)
+    }
+
+    /// Returns the schema of `<group>/<version>`; `None` if the definition has no such version.
+    pub(crate) fn schema_of(&self, api_version: &str) -> Option<&Value> {
+        Some(&self.version_schema(api_version)?.source)
+    }
+
+    /// Removes the fields that the version `<group>/<version>` does not know.
+    pub(crate) fn prune(&self, api_version: &str, object: &mut Value) {
+        if let Some(schema) = self.version_schema(api_version) {
+            schema.structural().prune(object);
         }
-        let version = format!("{}/{}", self.spec.group, self.storage_version);
-        as_map(&mut object).insert("apiVersion".into(), version.into());
-        self.storage_schema
-            .get_or_init(|| Structural::new(source))
-            .prune(&mut object);
+    }
+
+    /// Adds the defaults of the version `<group>/<version>`.
+    ///
+    /// # Errors
+    /// The object would be too large with all of them.
+    pub(crate) fn fill_defaults(
+        &self,
+        api_version: &str,
+        object: &mut Value,
+    ) -> Result<(), ObjectTooLarge> {
+        self.version_schema(api_version)
+            .map_or(Ok(()), |schema| schema.structural().fill_defaults(object))
+    }
+
+    fn version_schema(&self, api_version: &str) -> Option<&VersionSchema> {
+        let (group, name) = api_version.split_once('/')?;
+        let versions = &self.spec.versions;
+        let index = versions
+            .iter()
+            .position(|version| group == self.spec.group && version.name == name)?;
+        let schema = self.schemas.get(index)?.get_or_init(|| VersionSchema {
+            source: versions.get(index).map(schema).unwrap_or_default(),
+            compiled: OnceLock::new(),
+        });
+        Some(schema)
+    }
+
+    /// Converts an object into the version `<group>/<version>`, unless a webhook has to do so: then the object is returned as it is.
+    pub(crate) fn convert_here(&self, api_version: &str, mut object: Value) -> Value {
+        match self.conversion {
+            Conversion::Webhook => {}
+            Conversion::Function(convert) => {
+                let version = api_version.rsplit('/').next().unwrap_or_default();
+                object = convert(version, object);
+                as_map(&mut object).insert("apiVersion".into(), api_version.into());
+            }
+            Conversion::None => {
+                as_map(&mut object).insert("apiVersion".into(), api_version.into());
+                self.prune(api_version, &mut object);
+            }
+        }
         object
     }
 
@@ -119,4 +195,15 @@ pub(super) fn names(definition: &CustomResourceDefinition) -> &CustomResourceDef
 
 pub(super) fn is_terminating(definition: &CustomResourceDefinition) -> bool {
     definition.metadata.deletion_timestamp.is_some()
+}
+
+/// Returns a version's schema; a version without one accepts anything.
+pub(super) fn schema(version: &CustomResourceDefinitionVersion) -> Value {
+    let document = version
+        .schema
+        .as_ref()
+        .and_then(|validation| validation.open_api_v3_schema.as_ref());
+    document
+        .and_then(|document| serde_json::to_value(document).ok())
+        .unwrap_or_else(|| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}))
 }

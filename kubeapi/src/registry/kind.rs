@@ -171,6 +171,9 @@ impl Kind {
                     | B::Job
                     | B::CronJob
                     | B::PodDisruptionBudget
+                    | B::PodTemplate
+                    | B::EndpointSlice
+                    | B::CsiDriver
                     | B::Ingress
                     | B::IngressClass
                     | B::NetworkPolicy
@@ -252,6 +255,15 @@ impl Kind {
                     | B::PersistentVolumeClaim
                     | B::PodTemplate
                     | B::ResourceQuota
+                    | B::CsiDriver
+                    | B::CsiNode
+                    | B::StorageClass
+                    | B::VolumeAttachment
+                    | B::VolumeAttributesClass
+                    | B::DeviceClass
+                    | B::ResourceClaim
+                    | B::ResourceClaimTemplate
+                    | B::ResourceSlice
             )
         })
     }

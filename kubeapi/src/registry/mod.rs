@@ -16,8 +16,7 @@ mod version_priority;
 
 pub use builtin::Builtin;
 pub use computed::ComputedKind;
-pub use defined::Convert;
-pub use defined::{PrinterColumn, ScalePaths};
+pub use defined::{Conversion, Convert, Defined, PrinterColumn, ScalePaths};
 pub use kind::Kind;
 pub use kind::{KindSchema, SchemaSource};
 pub use type_name::TypeName;
@@ -28,11 +27,18 @@ pub use version_priority::version_priority;
 struct Conversions(Vec<(String, String, Convert)>);
 
 impl Conversions {
-    fn find(&self, definition: &CustomResourceDefinition) -> Option<Convert> {
+    fn find(&self, definition: &CustomResourceDefinition) -> Conversion {
         let (group, plural) = (&definition.spec.group, &definition.spec.names.plural);
         let mut all = self.0.iter();
-        all.find(|(own, name, _)| own == group && name == plural)
-            .map(|(_, _, convert)| *convert)
+        let own = all.find(|(own, name, _)| own == group && name == plural);
+        let declared = definition.spec.conversion.as_ref();
+        match own {
+            Some((_, _, convert)) => Conversion::Function(*convert),
+            None if declared.is_some_and(|declared| declared.strategy == "Webhook") => {
+                Conversion::Webhook
+            }
+            None => Conversion::None,
+        }
     }
 }
 
@@ -57,7 +63,7 @@ impl Registry {
     }
 
     /// Sets how objects of a kind from a definition are converted between versions; must be called before the definition is added.
-    /// Without it they differ only in `apiVersion`.
+    /// Without it the definition says so (`spec.conversion`).
     #[must_use]
     pub fn with_conversion(self, group: &str, plural: &str, convert: Convert) -> Self {
         let own = [(group.to_owned(), plural.to_owned(), convert)];

@@ -9,7 +9,9 @@ use tokio::time::Instant;
 use crate::{
     identity::Identity,
     object::go_duration,
-    request::{accept::Shape, path::Target, query::Query, warnings::Warnings},
+    request::{
+        accept::Shape, path::Target, query::Query, versions::ConvertedVersions, warnings::Warnings,
+    },
     status::StatusError,
 };
 
@@ -47,6 +49,8 @@ pub struct Call {
     pub warnings: Warnings,
     /// When webhooks must have answered.
     pub deadline: Instant,
+    /// Its object in other versions.
+    pub versions: ConvertedVersions,
 }
 
 /// Returns the deadline of a request that begins now: the parameter `timeout`, which can only shorten the server's own.
@@ -84,6 +88,7 @@ impl Call {
             needs_complete_lists: self.needs_complete_lists,
             warnings: self.warnings.clone(),
             deadline: self.deadline,
+            versions: ConvertedVersions::default(),
         }
     }
 

@@ -3,14 +3,18 @@
 pub mod accept;
 pub mod body;
 pub mod call;
+mod convert_versions;
 pub mod duplicates;
+mod escapes;
 pub(crate) mod gzip;
 pub(crate) mod legacy_watch;
 pub mod path;
 pub(crate) mod proto;
 pub mod query;
+pub mod remote;
 pub mod request_type;
 pub mod review_kind;
 pub mod subresource;
+pub mod versions;
 pub mod warnings;
 pub(crate) mod yaml;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use percent_encoding::percent_decode_str;
-
 use crate::{
     registry::{Kind, Registry},
     request::{
+        escapes::decode,
+        remote::RemotePath,
         review_kind::ReviewKind,
         subresource::{Remote, Subresource},
     },
@@ -39,6 +39,8 @@ pub enum RequestPath {
     OpenApi(String, String),
     /// A collection, an object or a subresource.
     Objects(Target),
+    /// What another server serves.
+    Remote(RemotePath),
     /// A review kind and its namespace (empty for none).
     Review(ReviewKind, String),
     /// Any other path.
@@ -77,14 +79,8 @@ pub fn is_of_api(path: &str) -> bool {
     )
 }
 
-/// Decodes percent escapes; an invalid escape is kept unchanged.
-fn decode(path: &str) -> String {
-    percent_decode_str(path).decode_utf8_lossy().into_owned()
-}
-
 /// Parses `path`.
 pub fn parse(registry: &Registry, path: &str) -> RequestPath {
-    // as in the real server, an escaped slash ends a segment as any other does
     let path = decode(path);
     let segments: Vec<&str> = path
         .split('/')

@@ -19,6 +19,8 @@ pub enum Subresource {
     Eviction,
     /// `pods/…/ephemeralcontainers`.
     EphemeralContainers,
+    /// `pods/…/resize`: the resources of its containers.
+    Resize,
     /// `serviceaccounts/…/token`.
     Token,
     /// What only the node knows or does: `pods/…/log` and the like, and what is proxied into the cluster.
@@ -53,6 +55,7 @@ impl Subresource {
                 Self::Remote(Remote::Log),
                 Self::Remote(Remote::PortForward),
                 Self::Remote(Remote::Proxy),
+                Self::Resize,
             ],
             Some(B::Node | B::Service) => vec![Self::Remote(Remote::Proxy)],
             Some(B::ServiceAccount) => vec![Self::Token],
@@ -80,6 +83,7 @@ impl Subresource {
             Self::Binding => "binding",
             Self::Eviction => "eviction",
             Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Resize => "resize",
             Self::Token => "token",
             Self::Remote(Remote::Log) => "log",
             Self::Remote(Remote::Exec) => "exec",
@@ -92,9 +96,11 @@ impl Subresource {
     /// Returns the verbs that it supports.
     pub fn verbs(self) -> &'static [&'static str] {
         match self {
-            Self::Status | Self::Scale | Self::Approval | Self::EphemeralContainers => {
-                &["get", "patch", "update"]
-            }
+            Self::Status
+            | Self::Scale
+            | Self::Approval
+            | Self::EphemeralContainers
+            | Self::Resize => &["get", "patch", "update"],
             Self::Finalize => &["update"],
             Self::Binding | Self::Eviction | Self::Token => &["create"],
             Self::Remote(Remote::Log) => &["get"],
@@ -110,6 +116,7 @@ impl Subresource {
             | Self::Finalize
             | Self::Approval
             | Self::EphemeralContainers
+            | Self::Resize
             | Self::Remote(Remote::Log) => None,
             Self::Scale => Some(("autoscaling", "v1", "Scale")),
             Self::Binding => Some(("", "v1", "Binding")),

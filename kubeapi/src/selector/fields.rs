@@ -78,6 +78,14 @@ pub(super) fn parse(kind: &Kind, text: &str) -> Result<Vec<FieldRequirement>, St
         .collect()
 }
 
+/// Returns the value that `label` must have, whatever the kind.
+pub(super) fn exact_value(text: &str, label: &str) -> Option<String> {
+    terms(text)
+        .filter_map(split)
+        .find(|(found, negated, _)| *found == label && !negated)
+        .and_then(|(_, _, value)| unescape(value).ok())
+}
+
 /// Splits at commas that are not escaped.
 fn terms(text: &str) -> impl Iterator<Item = &str> {
     let mut escaped = false;

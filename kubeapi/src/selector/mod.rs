@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    object::{items, text_or_empty},
+    object::{items, names::path_segment, text_or_empty},
     registry::Kind,
     status::StatusError,
 };
@@ -21,6 +21,11 @@ use labels::LabelRequirement;
 pub struct Selection {
     labels: Vec<LabelRequirement>,
     fields: Vec<FieldRequirement>,
+}
+
+/// Returns the only name that a field selector allows; `None` if it allows several.
+pub(crate) fn selected_name(fields: &str) -> Option<String> {
+    fields::exact_value(fields, "metadata.name").filter(|name| path_segment(name).is_empty())
 }
 
 impl Selection {

@@ -40,6 +40,18 @@ impl StatusError {
         error
     }
 
+    /// 403: a mutating policy cannot be applied; the text alone is the message. `is_invalid`: its expressions are at fault.
+    pub fn of_mutating_policy(kind: &Kind, name: &str, is_invalid: bool, whys: &[String]) -> Self {
+        let mut error = Self::forbidden(kind, name, "");
+        error.message = whys.first().cloned().unwrap_or_default();
+        if is_invalid {
+            error.reason = "Invalid";
+        }
+        let causes: Vec<_> = whys.iter().map(|why| json!({"message": why})).collect();
+        error.details.insert("causes".into(), causes.into());
+        error
+    }
+
     /// The text alone.
     pub fn message(&self) -> &str {
         &self.message

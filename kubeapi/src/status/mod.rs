@@ -109,6 +109,17 @@ impl StatusError {
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name)
     }
 
+    /// 409: a precondition of a deletion does not hold; it names the kind in place of the collection.
+    pub fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
+        let kind_name = Resource::new(&kind.group, &kind.kind);
+        let message = format!("Operation cannot be fulfilled on {kind_name} \"{name}\": {why}");
+        let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name);
+        error
+            .details
+            .insert("kind".into(), kind.kind.as_str().into());
+        error
+    }
+
     /// 409: the same for a part of an object, `pods/binding`.
     pub fn part_conflict(kind: &Kind, part: &str, name: &str, why: &str) -> Self {
         let resource = format!("{}/{part}", kind.group_resource());
@@ -466,7 +477,19 @@ impl StatusError {
             "message": self.message, "reason": reason,
         });
         if let Value::Object(map) = &mut body {
-            if !details.is_empty() {
+            let is_generic = matches!(
+                (self.reason, self.message.as_ref()),
+                ("MethodNotAllowed", _)
+                    | (
+                        "NotFound",
+                        "the server could not find the requested resource"
+                    )
+                    | (
+                        "Invalid",
+                        "the server rejected our request due to an error in our request"
+                    )
+            );
+            if !details.is_empty() || is_generic {
                 map.insert("details".into(), Value::Object(details));
             }
             map.insert("code".into(), self.code.as_u16().into());
@@ -522,6 +545,8 @@ impl From<PatchError> for StatusError {
                 message,
             ),
             PatchError::UnsupportedMediaType { accepted } => Self::unsupported_media_type(accepted),
+            PatchError::Unconverted => Self::internal(message),
+            PatchError::Inconvertible(_) => Self::unexpected(message),
             PatchError::Unprocessable(why) => {
                 // the real server keeps this to itself
                 tracing::debug!(error = %why, "failed to apply a patch");

@@ -40,6 +40,7 @@ use crate::{
         path::Target,
         query::Query,
         subresource::Remote,
+        versions::ConvertedVersions,
         warnings::Warnings,
     },
     status::StatusError,
@@ -96,6 +97,7 @@ pub(crate) async fn answer(
         is_reviewed: true,
         needs_complete_lists: false,
         warnings: Warnings::default(),
+        versions: ConvertedVersions::default(),
     };
     let wanted = StreamRequest {
         api,

@@ -13,9 +13,14 @@ use crate::registry::PrinterColumn;
 
 pub(super) fn definitions(columns: &[PrinterColumn]) -> Value {
     let own = columns.iter().map(|column| {
+        let path = &column.json_path;
+        let description = match column.description.as_str() {
+            "" => format!("Custom resource definition column (in JSONPath format): {path}"),
+            text => text.to_owned(),
+        };
         json!({
             "name": column.name, "type": column.type_, "format": column.format,
-            "description": column.description, "priority": column.priority,
+            "description": description, "priority": column.priority,
         })
     });
     std::iter::once(definition(&NAME)).chain(own).collect()

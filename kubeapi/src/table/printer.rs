@@ -9,6 +9,12 @@ pub(super) type Column = (&'static str, &'static str, &'static str, i32);
 /// The first column of nearly all kinds.
 pub(super) const NAME: Column = ("Name", "string", "name", 0);
 
+/// Kubernetes' documentation of `metadata.name`.
+const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+
+/// Kubernetes' documentation of `metadata.creationTimestamp`.
+const AGE_DESCRIPTION: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
 /// The age of the object.
 pub(super) const AGE: Column = ("Age", "string", "", 0);
 
@@ -39,5 +45,11 @@ pub(super) struct Printer {
 }
 
 pub(super) fn definition(&(name, type_, format, priority): &Column) -> Value {
-    json!({"name": name, "type": type_, "format": format, "description": "", "priority": priority})
+    // the documentation of the other columns is left out
+    let description = match name {
+        "Name" => NAME_DESCRIPTION,
+        "Age" => AGE_DESCRIPTION,
+        _ => "",
+    };
+    json!({"name": name, "type": type_, "format": format, "description": description, "priority": priority})
 }

@@ -1,10 +1,7 @@
 //! Decodes a body as an object of its kind.
 
-use std::sync::OnceLock;
-
 use bytes::Bytes;
 use http::HeaderMap;
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::ObjectMeta, schemars::JsonSchema};
 use serde_json::Value;
 
 use super::FieldValidation;
@@ -19,7 +16,7 @@ use crate::{
         request_type::{RequestType, is_registered},
     },
     schema::{
-        builtin_schema::{Findings, Schema, TypeMismatch},
+        builtin_schema::{Findings, Schema, TypeMismatch, metadata_schema},
         structural_schema::Structural,
     },
     status::StatusError,
@@ -235,11 +232,6 @@ pub fn unknown_metadata(object: &Value) -> Vec<String> {
         .flatten()
         .map(|path| format!("metadata.{path}"))
         .collect()
-}
-
-fn metadata_schema() -> &'static Schema {
-    static SCHEMA: OnceLock<Schema> = OnceLock::new();
-    SCHEMA.get_or_init(|| Schema::published(&ObjectMeta::schema_name()))
 }
 
 fn unreadable(name: TypeName<'_>, why: &str) -> StatusError {

@@ -11,7 +11,9 @@ use super::{
 use crate::{
     Api, Body,
     cause::Cause,
-    object::{as_map, child, deletion::Next, is_deleting, text, text_or_empty, timestamp::now},
+    object::{
+        as_map, child, deletion::Next, is_deleting, metadata, text, text_or_empty, timestamp::now,
+    },
     request::{body, call::Call, request_type},
     status::StatusError,
     validate::decode_body,
@@ -36,7 +38,13 @@ pub(crate) async fn bind(api: &Api, call: &Call) -> Result<Response<Body>, Statu
             ));
         }
         match text_or_empty(pod, "/spec/nodeName") {
-            "" => Ok(Next::Replace(bind_pod(pod, &node, &now()))),
+            "" => {
+                let mut bound = bind_pod(pod, &node, &now());
+                if let Some(Value::Object(annotations)) = binding.pointer("/metadata/annotations") {
+                    child(metadata(&mut bound), "annotations").extend(annotations.clone());
+                }
+                Ok(Next::Replace(bound))
+            }
             other => refuse(&format!("pod {name} is already assigned to node {other:?}")),
         }
     })
@@ -75,13 +83,9 @@ fn bind_pod(pod: &Value, node: &str, now: &str) -> Value {
         .or_insert_with(|| json!([]));
     if let Value::Array(conditions) = conditions {
         conditions.retain(|condition| text(condition, "/type") != Some("PodScheduled"));
-        let mut scheduled = json!({
+        conditions.push(json!({
             "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
-        });
-        if let Some(generation) = pod.pointer("/metadata/generation") {
-            scheduled["observedGeneration"] = generation.clone();
-        }
-        conditions.push(scheduled);
+        }));
     }
     bound
 }

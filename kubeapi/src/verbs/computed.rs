@@ -34,7 +34,7 @@ pub(crate) async fn answer_computed(api: &Api, call: &Call) -> Result<Response<B
     if !target.name.is_empty() {
         let found = items.into_iter().next();
         let found = found.ok_or_else(|| StatusError::not_found(&target.kind, &target.name))?;
-        return answer(call, StatusCode::OK, Outcome::DryRun(found), &[]);
+        return answer(call, StatusCode::OK, Outcome::DryRun(found));
     }
     items.retain(|item| selection.matches(item));
     let metadata = take_page(api, call, &mut items)?;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{
     generated_name::generate_name,
     get::{self, Outcome, answer, key},
-    write::{AdmittedObject, admit, store},
+    write::{admit, store},
 };
 use crate::{
     Api, Body,
@@ -28,16 +28,16 @@ pub(crate) async fn create(api: &Api, call: &Call) -> Result<Response<Body>, Sta
         return Err(StatusError::method_not_allowed());
     }
     let object = body::parse(&call.headers, &call.body, &call.target.kind.kind)?;
-    let AdmittedObject { object, warnings } = admit(api, call, object)?;
+    let object = admit(api, call, object)?;
     let object = create_object(api, call, object, Origin::Update).await?;
-    answer(call, StatusCode::CREATED, object, &warnings)
+    answer(call, StatusCode::CREATED, object)
 }
 
 /// Creates an admitted object for an update or apply; `None` where one exists already.
 pub(super) async fn create_if_missing(
     api: &Api,
     call: &Call,
-    object: impl FnOnce() -> Result<AdmittedObject, StatusError>,
+    object: impl FnOnce() -> Result<Value, StatusError>,
     origin: Origin,
 ) -> Result<Option<Response<Body>>, StatusError> {
     match get::find(api, &call.target).await {
@@ -46,9 +46,8 @@ pub(super) async fn create_if_missing(
         Err(error) if error.code == StatusCode::NOT_FOUND || error.is_storage_read() => {}
         Err(error) => return Err(error),
     }
-    let AdmittedObject { object, warnings } = object()?;
-    match create_object(api, call, object, origin).await {
-        Ok(object) => answer(call, StatusCode::CREATED, object, &warnings).map(Some),
+    match create_object(api, call, object()?, origin).await {
+        Ok(object) => answer(call, StatusCode::CREATED, object).map(Some),
         Err(error) if error.is_already_exists() => Ok(None),
         Err(error) => Err(error),
     }

@@ -15,8 +15,8 @@ use crate::{
     Api, Body,
     cause::Cause,
     object::{
-        deletion::{Deletion, Next, Policy, deletion_effect},
-        text_or_empty,
+        deletion::{Deletion, Next, Policy, begin_deletion, deletion_effect},
+        is_deleting, metadata, text_or_empty,
     },
     registry::{Builtin, Kind},
     request::{body, call::Call, request_type},
@@ -111,10 +111,13 @@ struct Preconditions {
 /// Deletes the request's object, or begins to.
 pub(crate) async fn delete(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let (options, call) = options(call)?;
-    let (object, gone) = delete_one(api, &call, &options).await?;
+    let (mut object, gone) = delete_one(api, &call, &options).await?;
     let kind = &call.target.kind;
+    if gone && kind.is(Builtin::Pod) {
+        object = last_state(kind, object);
+    }
     if kind.answers_deleted() || !gone {
-        return answer(&call, StatusCode::OK, Outcome::DryRun(object), &[]);
+        return answer(&call, StatusCode::OK, Outcome::DryRun(object));
     }
     let status = success(
         kind,
@@ -126,6 +129,16 @@ pub(crate) async fn delete(api: &Api, call: &Call) -> Result<Response<Body>, Sta
         Bytes::from(status.to_string()),
         &[],
     ))
+}
+
+/// Returns a removed pod as its deletion without a grace period would have left it.
+fn last_state(kind: &Kind, pod: Value) -> Value {
+    if !is_deleting(&pod) {
+        return begin_deletion(kind, pod, 0, clock::now());
+    }
+    let mut pod = pod;
+    metadata(&mut pod).insert("deletionGracePeriodSeconds".into(), 0.into());
+    pod
 }
 
 /// Deletes every selected object of the request's collection.
@@ -140,6 +153,7 @@ pub(crate) async fn delete_collection(
         return Err(StatusError::method_not_allowed());
     }
     let (options, call) = options(call)?;
+    options.deletion()?;
     let selection = selection(&call)?;
     if selection.is_everything() {
         delete_damaged_of(api, &call, &options).await?;
@@ -302,10 +316,14 @@ pub(super) fn check(call: &Call, options: &Options, current: &Value) -> Result<(
     for (what, wanted, pointer) in wanted {
         let found = text_or_empty(current, pointer);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+            let reason = match what {
+                "UID" => "deleted and then recreated",
+                _ => "modified",
+            };
             let why = format!(
-                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {reason}"
             );
-            return Err(StatusError::conflict(kind, name, &why));
+            return Err(StatusError::precondition(kind, name, &why));
         }
     }
     Ok(())

@@ -17,7 +17,7 @@ use objectstore::{Key, Object, Store, StoreError};
 /// Answers with the object at the request's path.
 pub async fn get(api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
     let object = find(api, &call.target).await?;
-    answer(call, StatusCode::OK, Outcome::Stored(object), &[])
+    answer(call, StatusCode::OK, Outcome::Stored(object))
 }
 
 /// Returns the key of the target's object.
@@ -33,7 +33,7 @@ pub fn key(target: &Target) -> Key {
 pub async fn find(api: &Api, target: &Target) -> Result<Object, StatusError> {
     let found = Store::get(&**api.store(), &key(target)).await?;
     let found = found.ok_or_else(|| StatusError::not_found(&target.kind, &target.name))?;
-    Ok(convert_served(&target.kind, found)?)
+    convert_served(api, &target.kind, found).await
 }
 
 /// The resulting object of a verb.
@@ -59,18 +59,13 @@ pub fn answer(
     call: &Call,
     code: StatusCode,
     outcome: Outcome,
-    warnings: &[String],
 ) -> Result<Response<Body>, StatusError> {
     let object = match outcome {
         Outcome::Stored(object) if call.shape == Shape::Objects => {
-            return Ok(body::answer(code, object.json, warnings));
+            return Ok(body::answer(code, object.json, &[]));
         }
         Outcome::Stored(object) if call.shape == Shape::Metadata => {
-            return Ok(body::answer(
-                code,
-                metadata_alone(&object)?.into(),
-                warnings,
-            ));
+            return Ok(body::answer(code, metadata_alone(&object)?.into(), &[]));
         }
         outcome => outcome.value()?,
     };
@@ -94,11 +89,7 @@ pub fn answer(
             )
         }
     };
-    Ok(body::answer(
-        code,
-        Bytes::from(shaped.to_string()),
-        warnings,
-    ))
+    Ok(body::answer(code, Bytes::from(shaped.to_string()), &[]))
 }
 
 /// Returns the object's metadata only.

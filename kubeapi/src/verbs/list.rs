@@ -160,7 +160,7 @@ pub(super) async fn all(
         .list(&scope(&call.target), &Page::default())
         .await?;
     check_damaged(call, &listing)?;
-    let mut items = all_served(&call.target.kind, listing.items)?;
+    let mut items = all_served(api, &call.target.kind, listing.items).await?;
     retain_selected(&mut items, selection)?;
     Ok((items, listing.revision))
 }
@@ -189,7 +189,7 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<ListPage,
             .items
             .last()
             .map(|object| (object.key.namespace.clone(), object.key.name.clone()));
-        let mut found = all_served(&call.target.kind, listing.items)?;
+        let mut found = all_served(api, &call.target.kind, listing.items).await?;
         retain_selected(&mut found, selection)?;
         items.append(&mut found);
         let full = limit.is_some_and(|limit| items.len() >= limit);

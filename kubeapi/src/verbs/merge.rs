@@ -1,9 +1,9 @@
 //! Merges a write into the stored object, as far as the endpoint may change it. Pure.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
-    object::{as_map, assign, child, metadata, next_generation},
+    object::{as_map, assign, child, items, metadata, text_or_empty},
     registry::{Builtin, Kind},
     request::subresource::Subresource,
 };
@@ -29,12 +29,9 @@ pub(super) fn merge(kind: &Kind, part: Option<Subresource>, old: &Value, mut new
         }
         Some(Subresource::Finalize) => return part_merged(old, &new, "spec", "finalizers"),
         Some(Subresource::EphemeralContainers) => {
-            let mut merged = part_merged(old, &new, "spec", "ephemeralContainers");
-            if spec_fields(kind, old) != spec_fields(kind, &merged) {
-                next_generation(&mut merged);
-            }
-            return merged;
+            return part_merged(old, &new, "spec", "ephemeralContainers");
         }
+        Some(Subresource::Resize) => return resize_merged(old, new),
         _ => {}
     }
     if kind.is(Builtin::Namespace) {
@@ -49,17 +46,22 @@ pub(super) fn merge(kind: &Kind, part: Option<Subresource>, old: &Value, mut new
         assign(as_map(&mut new), "status", old.get("status").cloned());
     }
     keep_servers_metadata(old, &mut new);
-    if kind.counts_generations() && spec_fields(kind, old) != spec_fields(kind, &new) {
-        next_generation(&mut new);
-    }
     new
 }
 
-/// Reports whether `…/status` also writes metadata: kubelets write labels and annotations with the status. For defined kinds, and
-/// definitions themselves, the API server takes the status alone.
+/// Reports whether `…/status` also writes metadata: kubelets write labels and annotations with the status. For defined kinds, and some
+/// others, the API server takes the status alone.
 pub(super) fn status_has_metadata(kind: &Kind) -> bool {
-    kind.builtin
-        .is_some_and(|builtin| builtin != Builtin::CustomResourceDefinition)
+    use Builtin as B;
+    kind.builtin.is_some_and(|builtin| {
+        !matches!(
+            builtin,
+            B::CustomResourceDefinition
+                | B::ServiceCidr
+                | B::VolumeAttachment
+                | B::ValidatingAdmissionPolicy
+        )
+    })
 }
 
 /// Returns the old object with the new one's status.
@@ -68,6 +70,16 @@ fn status_merged(kind: &Kind, old: &Value, new: &Value) -> Value {
     assign(as_map(&mut merged), "status", new.get("status").cloned());
     if status_has_metadata(kind) {
         take_metadata(&mut merged, new);
+    }
+    if kind.is(Builtin::Deployment) {
+        let labels = old.pointer("/metadata/labels").cloned();
+        assign(metadata(&mut merged), "labels", labels);
+    }
+    if kind.is(Builtin::Pod)
+        && let Some(class) = old.pointer("/status/qosClass").cloned()
+    {
+        // it follows from the spec
+        child(as_map(&mut merged), "status").insert("qosClass".into(), class);
     }
     assign(
         metadata(&mut merged),
@@ -86,6 +98,41 @@ fn take_metadata(merged: &mut Value, new: &Value) {
             .cloned();
         assign(metadata(merged), key, value);
     }
+}
+
+/// Returns the old pod with the resources of the new one's containers. If the containers are others, the new pod is returned, which is
+/// refused for that.
+fn resize_merged(old: &Value, new: Value) -> Value {
+    const LISTS: [&str; 2] = ["/spec/containers", "/spec/initContainers"];
+    let names = |pod: &Value, list: &str| {
+        let names = items(pod, list).iter();
+        names
+            .map(|container| text_or_empty(container, "/name").to_owned())
+            .collect::<Vec<_>>()
+    };
+    if LISTS
+        .iter()
+        .any(|list| names(old, list) != names(&new, list))
+    {
+        return new;
+    }
+    let mut merged = old.clone();
+    for list in LISTS {
+        let containers = merged.pointer_mut(list).and_then(Value::as_array_mut);
+        for (container, wanted) in containers.into_iter().flatten().zip(items(&new, list)) {
+            for field in ["resources", "resizePolicy"] {
+                assign(as_map(container), field, wanted.get(field).cloned());
+            }
+        }
+    }
+    let of_pod = new.pointer("/spec/resources").cloned();
+    assign(child(as_map(&mut merged), "spec"), "resources", of_pod);
+    assign(
+        metadata(&mut merged),
+        "managedFields",
+        new.pointer("/metadata/managedFields").cloned(),
+    );
+    merged
 }
 
 /// Returns the old object with one field of the new one's spec or status.
@@ -117,16 +164,4 @@ fn keep_servers_metadata(old: &Value, new: &mut Value) {
         "resourceVersion",
         old.pointer("/metadata/resourceVersion").cloned(),
     );
-}
-
-/// Returns the fields whose change increments the generation: all but the metadata, and the status where it is a subresource.
-fn spec_fields(kind: &Kind, object: &Value) -> Map<String, Value> {
-    let mut wanted = object.as_object().cloned().unwrap_or_default();
-    for key in ["metadata", "apiVersion", "kind"] {
-        wanted.shift_remove(key);
-    }
-    if kind.status {
-        wanted.shift_remove("status");
-    }
-    wanted
 }

@@ -6,12 +6,13 @@ use serde_json::Value;
 use super::{
     create::create_if_missing,
     get::answer,
-    update::{check_expected, finish},
-    write::{AdmittedObject, Change, admit, modify, target, writer},
+    update::{check_expected, check_name, finish},
+    write::{Change, admit, modify, target, writer},
 };
 use crate::{
     Api, Body,
     api::strategy::Origin,
+    cause::Cause,
     object::timestamp::now,
     patch::{self, ApplyOptions, PatchKind},
     request::{
@@ -40,23 +41,45 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
             return Ok(created);
         }
     }
-    let mut warnings = Vec::new();
     let object = modify(api, call, Change::Update, |current| {
         if is_apply {
             check_expected(call, &body, current)?;
             api.strategy().check_applied(call, Some(current), &body)?;
         }
-        let new = apply_patch(call, kind, Some(current), &body)?;
-        let AdmittedObject {
-            object,
-            warnings: found,
-        } = admit(api, call, new)?;
-        warnings = found;
+        let patched = || apply_patch(call, kind, Some(current), &body);
+        let new = patched()?;
+        if !is_apply && new.is_object() {
+            check_name(call, &new)?;
+        }
+        let object = admit(api, call, new).map_err(|error| match is_apply {
+            true => error,
+            false => refusal(call, error, patched),
+        })?;
         check_expected(call, &object, current)?;
         finish(api, call, current, object, origin)
     })
     .await?;
-    answer(call, StatusCode::OK, object, &warnings)
+    answer(call, StatusCode::OK, object)
+}
+
+/// Returns why a patched object is refused. If it cannot be decoded, that is the patch's fault.
+fn refusal(
+    call: &Call,
+    error: StatusError,
+    patched: impl FnOnce() -> Result<Value, StatusError>,
+) -> StatusError {
+    let prefix = format!(" cannot be handled as a {}: ", call.target.kind.kind);
+    let why = error.message().split_once(&prefix).map(|(_, why)| why);
+    let Some(why) = why.filter(|why| !why.starts_with("no kind ")) else {
+        return error;
+    };
+    match patched() {
+        Ok(patched) => {
+            let cause = Cause::invalid("patch", &patched.to_string().into(), why);
+            StatusError::invalid("", "", "", vec![cause])
+        }
+        Err(error) => error,
+    }
 }
 
 /// The patch that came in. What is applied is an object, and is read as one: what means the same as what stands, but is

@@ -7,7 +7,7 @@ use super::{
     create::create_if_missing,
     get::{self, answer},
     merge::merge,
-    write::{AdmittedObject, Change, admit, modify},
+    write::{Change, admit, modify},
 };
 use crate::{
     Api, Body,
@@ -23,14 +23,9 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
     let kind = &call.target.kind;
     let object = body::parse(&call.headers, &call.body, &kind.kind)?;
     check_name(call, &object)?;
-    let AdmittedObject { object, warnings } = admit(api, call, object)?;
+    let object = admit(api, call, object)?;
     if kind.allows_create_on_update() && call.target.part.is_none() {
-        let new = || {
-            Ok(AdmittedObject {
-                object: object.clone(),
-                warnings: warnings.clone(),
-            })
-        };
+        let new = || Ok(object.clone());
         if let Some(created) = create_if_missing(api, call, new, Origin::Update).await? {
             return Ok(created);
         }
@@ -40,10 +35,7 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
             let mut object = object.clone();
             // nobody can compare it with that of the damaged object
             metadata(&mut object).shift_remove("resourceVersion");
-            Ok(AdmittedObject {
-                object,
-                warnings: warnings.clone(),
-            })
+            Ok(object)
         };
         if let Some(created) = create_if_missing(api, call, new, Origin::Update).await? {
             return Ok(created);
@@ -65,7 +57,7 @@ pub(crate) async fn update(api: &Api, call: &Call) -> Result<Response<Body>, Sta
         finish(api, call, current, object.clone(), Origin::Update)
     })
     .await?;
-    answer(call, StatusCode::OK, updated, &warnings)
+    answer(call, StatusCode::OK, updated)
 }
 
 /// Checks that the received object says its name, which must be the one in the path.

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Api, Body, BoxError,
     describe::metrics::WatcherGuard,
-    object::{as_map, conversion::convert_served, metadata},
+    object::{as_map, conversion::all_served, metadata},
     registry::Kind,
     request::{accept::Shape, body, call::Call},
     selector::Selection,
@@ -50,6 +50,7 @@ pub(crate) async fn watch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         _ => (Vec::new(), asked),
     };
     let mut lines = EventEncoder {
+        api: api.clone(),
         kind: std::sync::Arc::clone(&call.target.kind),
         shape: call.shape,
         include,
@@ -152,13 +153,19 @@ impl WatchResponse {
                 // first, so that a stream of changes that never pauses ends too
                 () = sleep_until(self.until) => return None,
                 // cancel-safe: a change not taken comes again
-                change = changes.next() => match change.map_err(StatusError::from).and_then(|event| self.lines.event(event)) {
-                    Ok(line) => self.ready.extend(line),
-                    Err(error) => {
-                        self.ready.push_back(error_line(&error));
-                        self.changes = None;
+                change = changes.next() => {
+                    let line = match change {
+                        Ok(event) => self.lines.event(event).await,
+                        Err(error) => Err(error.into()),
+                    };
+                    match line {
+                        Ok(line) => self.ready.extend(line),
+                        Err(error) => {
+                            self.ready.push_back(error_line(&error));
+                            self.changes = None;
+                        }
                     }
-                },
+                }
                 // after the changes: the last ones are the deletions that a deleted definition brings
                 () = self.retired.cancelled() => return None,
                 _ = tick => return Some(self.lines.bookmark(changes.position(), false)),
@@ -169,6 +176,7 @@ impl WatchResponse {
 
 /// Encodes events in the representation that the client requested.
 struct EventEncoder {
+    api: Api,
     kind: std::sync::Arc<Kind>,
     shape: Shape,
     include: IncludeObject,
@@ -179,19 +187,25 @@ struct EventEncoder {
 
 impl EventEncoder {
     /// Encodes a change; `None` where neither of its states is selected.
-    fn event(&mut self, event: Event) -> Result<Option<Bytes>, StatusError> {
+    async fn event(&mut self, event: Event) -> Result<Option<Bytes>, StatusError> {
         let Event {
             kind,
             object,
             previous,
         } = event;
-        let object = match kind == EventKind::Deleted && previous.is_none() {
-            true => place_deleted(&self.kind, object)?,
-            false => convert_served(&self.kind, object)?,
+        let (object, previous) = match kind == EventKind::Deleted && previous.is_none() {
+            true => (place_deleted(&self.kind, object)?, None),
+            false => {
+                // without a selector only the present state matters
+                let previous = previous.filter(|_| !self.selection.is_everything());
+                let states = std::iter::once(object).chain(previous).collect();
+                let mut states = all_served(&self.api, &self.kind, states).await?.into_iter();
+                let object = states
+                    .next()
+                    .ok_or_else(|| StatusError::internal("the conversion returned no object"))?;
+                (object, states.next())
+            }
         };
-        let previous = previous
-            .map(|previous| convert_served(&self.kind, previous))
-            .transpose()?;
         if self.selection.is_everything() {
             let type_ = match kind {
                 EventKind::Added => "ADDED",

@@ -13,7 +13,7 @@ use crate::{
         deletion::{Next, is_awaited},
         is_deleting, metadata, object_size, text_or_empty,
     },
-    patch::{self, ApplyOptions},
+    patch::{self, ApplyOptions, Versions},
     registry::{Kind, SchemaSource},
     request::{call::Call, path::Target, subresource::Subresource},
     status::StatusError,
@@ -23,20 +23,14 @@ use objectstore::{Expect, Object, StoreError, Write};
 /// How often a write without a precondition is retried after a conflict.
 const ATTEMPTS: usize = 32;
 
-/// An object that is ready to be stored, with its warnings.
-pub struct AdmittedObject {
-    /// The object.
-    pub object: Value,
-    /// The warnings for its writer.
-    pub warnings: Vec<String>,
-}
-
-/// Checks a received object against its schema, and sets its type, name and namespace by the path.
-pub fn admit(api: &Api, call: &Call, mut object: Value) -> Result<AdmittedObject, StatusError> {
-    let kind = &call.target.kind;
-    let warnings = api.strategy().decode(call, &mut object)?;
-    place(kind, &call.target, &mut object)?;
-    Ok(AdmittedObject { object, warnings })
+/// Checks a received object against its schema, and sets its type, name and namespace by the path. Its writer is warned also if the object
+/// is refused later.
+pub fn admit(api: &Api, call: &Call, mut object: Value) -> Result<Value, StatusError> {
+    for warning in api.strategy().decode(call, &mut object)? {
+        call.warnings.add(warning);
+    }
+    place(&call.target.kind, &call.target, &mut object)?;
+    Ok(object)
 }
 
 fn place(kind: &Kind, target: &Target, object: &mut Value) -> Result<(), StatusError> {
@@ -59,6 +53,16 @@ fn place(kind: &Kind, target: &Target, object: &mut Value) -> Result<(), StatusE
         map.shift_insert(1, "apiVersion".into(), kind.api_version().into());
     }
     let metadata = metadata(object);
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let is_empty = match metadata.get(field) {
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            _ => false,
+        };
+        if is_empty {
+            metadata.shift_remove(field);
+        }
+    }
     if kind.namespaced {
         metadata.insert("namespace".into(), target.namespace.as_str().into());
     } else {
@@ -78,7 +82,10 @@ pub async fn store(
     before: Option<&Value>,
     value: Option<Value>,
 ) -> Result<Object, StatusError> {
-    let value = value.map(|value| to_stored(&target.kind, value));
+    let value = match value {
+        Some(value) => Some(to_stored(api, &target.kind, value).await?),
+        None => None,
+    };
     if let Some(value) = &value {
         api.strategy().check_size(before, value)?;
     }
@@ -124,7 +131,10 @@ async fn commit(
         Ok(written) => {
             let nothing = || StatusError::internal("the store answered nothing");
             let written = written.into_iter().next().ok_or_else(nothing);
-            return Ok(written.and_then(|written| Ok(convert_served(&target.kind, written)?)));
+            return Ok(match written {
+                Ok(written) => convert_served(api, &target.kind, written).await,
+                Err(error) => Err(error),
+            });
         }
         Err(error) => error,
     };
@@ -169,12 +179,18 @@ pub async fn modify(
     let dry_run = call.query.dry_run();
     let mut attempts = ATTEMPTS;
     loop {
+        let mut last_state = None;
         let current = find(api, target).await?;
         let value = current.value()?;
-        let next = match (change(&value)?, kind_of_change) {
+        let mut changed = change(&value);
+        while changed.is_err() && call.versions.convert_missing(api, &target.kind).await? {
+            changed = change(&value);
+        }
+        let next = match (changed?, kind_of_change) {
             (Next::Replace(new), Change::Update) => {
                 let new = api.strategy().admit_update(api, call, &value, new).await?;
                 if is_over(&target.kind, &new) {
+                    last_state = Some(new);
                     Next::Remove
                 } else {
                     Next::Replace(new)
@@ -201,7 +217,9 @@ pub async fn modify(
                 object_size::check(&object, Some(&value))?;
                 return Ok(Outcome::DryRun(object));
             }
-            Next::Remove if dry_run => return Ok(Outcome::Stored(current)),
+            Next::Remove if dry_run => {
+                return Ok(last_state.map_or(Outcome::Stored(current), Outcome::DryRun));
+            }
             Next::Replace(object) => Some(object),
             Next::Remove => None,
         };
@@ -223,7 +241,9 @@ pub async fn modify(
         )
         .await
         {
-            Ok(object) => return Ok(Outcome::Stored(object)),
+            Ok(object) => {
+                return Ok(last_state.map_or(Outcome::Stored(object), Outcome::DryRun));
+            }
             Err(error) if error.is_conflict() && attempts > 0 => {}
             Err(error) => return Err(error),
         }
@@ -259,6 +279,7 @@ pub fn writer<'a>(call: &'a Call, now: &'a str) -> ApplyOptions<'a> {
     let ignored: &[&str] = match call.target.part {
         Some(Subresource::Status) if !status_has_metadata(kind) => &["spec", "metadata"],
         Some(Subresource::Status | Subresource::Approval) => &["spec"],
+        Some(Subresource::Resize) => &["metadata", "status"],
         _ if kind.status => &["status"],
         _ => &[],
     };
@@ -268,5 +289,10 @@ pub fn writer<'a>(call: &'a Call, now: &'a str) -> ApplyOptions<'a> {
         now,
         subresource: call.target.part_name(),
         ignored,
+        versions: kind
+            .defined
+            .as_ref()
+            .filter(|defined| defined.has_versions)
+            .map(|_| call as &dyn Versions),
     }
 }

@@ -90,7 +90,7 @@ impl Default for SqliteOptions {
 /// A store in a SQLite file.
 pub struct SqliteStore {
     fault: ErrorContext,
-    readers: Readers,
+    readers: Arc<Readers>,
     seal: Option<Seal>,
     jobs: mpsc::Sender<Job>,
     log: Arc<Log>,
@@ -223,7 +223,7 @@ impl SqliteStore {
         tokio::spawn(writer.run(inbox).in_current_span());
         Arc::new(Self {
             fault,
-            readers: opened.readers,
+            readers: Arc::new(opened.readers),
             seal,
             jobs,
             log,
@@ -242,15 +242,13 @@ impl Store for SqliteStore {
             self.log.wait_published(object.revision).await;
             return Ok(Some(object));
         }
-        let read = async {
-            let mut reader = self.readers.lend().await?;
-            let found = read::get(&mut reader.connection, self.seal.as_ref(), key).await?;
-            reader.give_back();
-            Ok(found)
-        };
+        let (seal, wanted) = (self.seal.clone(), key.clone());
+        let read = self.readers.read(move |connection| {
+            Box::pin(async move { read::get(connection, seal.as_ref(), &wanted).await })
+        });
         let read = read
             .await
-            .map_err(|source: sqlx::Error| self.fault.at("read an object", source))?;
+            .map_err(|source| self.fault.at("read an object", source))?;
         match read {
             Some(Err(DamagedObject { key, damage, .. })) => {
                 self.damaged.record(&key, &damage);
@@ -270,14 +268,12 @@ impl Store for SqliteStore {
     }
 
     async fn damaged_value(&self, key: &Key) -> Result<Option<Value>, StoreError> {
-        let read = async {
-            let mut reader = self.readers.lend().await?;
-            let value = read::damaged_value(&mut reader.connection, key).await?;
-            reader.give_back();
-            Ok(value)
-        };
+        let key = key.clone();
+        let read = self.readers.read(move |connection| {
+            Box::pin(async move { read::damaged_value(connection, &key).await })
+        });
         read.await
-            .map_err(|source: sqlx::Error| self.fault.at("read an object", source))
+            .map_err(|source| self.fault.at("read an object", source))
     }
 
     fn damaged_objects(&self) -> Damaged {
@@ -285,16 +281,13 @@ impl Store for SqliteStore {
     }
 
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
-        let read = async {
-            let mut reader = self.readers.lend().await?;
-            let listed =
-                read::list(&mut reader.connection, self.seal.as_ref(), scope, page).await?;
-            reader.give_back();
-            Ok(listed)
-        };
+        let (seal, scope, page) = (self.seal.clone(), scope.clone(), page.clone());
+        let read = self.readers.read(move |connection| {
+            Box::pin(async move { read::list(connection, seal.as_ref(), &scope, &page).await })
+        });
         let listed = read
             .await
-            .map_err(|source: sqlx::Error| self.fault.at("list objects", source));
+            .map_err(|source| self.fault.at("list objects", source));
         let (listing, damaged) = listed?;
         for DamagedObject { key, damage, .. } in &damaged {
             self.damaged.record(key, damage);
@@ -304,14 +297,11 @@ impl Store for SqliteStore {
     }
 
     async fn sizes(&self) -> Result<Vec<(Resource, u64)>, StoreError> {
-        let read = async {
-            let mut reader = self.readers.lend().await?;
-            let sizes = read::sizes(&mut reader.connection).await?;
-            reader.give_back();
-            Ok(sizes)
-        };
+        let read = self
+            .readers
+            .read(|connection| Box::pin(read::sizes(connection)));
         read.await
-            .map_err(|source: sqlx::Error| self.fault.at("measure the collections", source))
+            .map_err(|source| self.fault.at("measure the collections", source))
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Object>, StoreError> {

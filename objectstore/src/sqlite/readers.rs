@@ -1,9 +1,15 @@
 //! A small pool of reading connections. sqlx's own pool pings each connection when it is returned: one more round trip to its thread
 //! for each object that is read.
 
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    task::JoinSet,
+};
 
 /// The most reads that run at the same time. Each connection has a thread and a cache; further readers wait.
 const CONCURRENT_READS: usize = 2;
@@ -37,6 +43,28 @@ impl Readers {
             idle: Mutex::default(),
             permits: Semaphore::new(CONCURRENT_READS),
         }
+    }
+
+    /// Reads with one of the connections, in a task of its own: a caller that is not polled for a while, as another branch of a `select!`,
+    /// keeps no connection from others. Cancel-safe: the read ends with the caller.
+    pub(super) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&mut SqliteConnection) -> BoxFuture<'_, Result<T, sqlx::Error>>
+        + Send
+        + 'static,
+    ) -> Result<T, sqlx::Error> {
+        let readers = Arc::clone(self);
+        // it aborts its task when it is dropped
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let mut reader = readers.lend().await?;
+            let found = read(&mut reader.connection).await?;
+            reader.give_back();
+            Ok(found)
+        });
+        let read = task.join_next().await;
+        read.and_then(Result::ok)
+            .unwrap_or(Err(sqlx::Error::WorkerCrashed))
     }
 
     /// Waits for a connection.

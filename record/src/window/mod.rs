@@ -72,9 +72,11 @@ impl Window {
             }
             line => line,
         };
-        let Ok(text) = line.encode(MAX_BYTES) else {
+        let Ok(mut text) = line.encode(MAX_BYTES) else {
             return;
         };
+        // its buffer has grown to twice the text at most
+        text.shrink_to_fit();
         let mut stored = self.0.stored.lock();
         stored.bytes += text.len();
         stored.lines.push_back((line.time().unwrap_or(0), text));

@@ -163,6 +163,9 @@ async fn users_of_the_page_have_the_permissions_of_their_tokens() {
             .await
             .unwrap();
         assert_eq!(status, 401);
+        // a session would outlive its token
+        let again = browser.send("POST", "/cloudsim/v1/login", b"").await;
+        assert_eq!(again.0, 403, "{}", again.1);
         assert_eq!(browser.send("POST", "/ui/logout", b"").await.0, 200);
         assert_eq!(browser.get("/api/v1/pods").await.0, 401);
     }

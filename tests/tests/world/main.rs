@@ -52,6 +52,7 @@ mod quic;
 mod raw;
 mod relay;
 mod renewal;
+mod resize;
 mod restarts;
 mod scenarios;
 mod server;

@@ -23,7 +23,6 @@ async fn play_text(text: &str) -> Outcome {
         &scenario,
         &folder().join("scenario.yaml"),
         directory.path(),
-        None,
         &|_| {},
     )
     .await
@@ -92,11 +91,12 @@ async fn what_does_not_come_true_is_told_and_ends_the_scenario() {
 /// Plays a scenario of `virtual/` in virtual time; its verdict, and what happened.
 fn play_fast(name: &str, seed: u64) -> clock::Simulated<Outcome> {
     let file = folder().join("virtual").join(name);
-    let scenario = Scenario::read(&fs::read_to_string(&file).unwrap()).unwrap();
+    let mut scenario = Scenario::read(&fs::read_to_string(&file).unwrap()).unwrap();
+    scenario.set_seed(seed);
     let directory = tempfile::tempdir().unwrap();
     clock::simulate(
         seed,
-        Box::pin(run(&scenario, &file, directory.path(), Some(seed), &|_| {})),
+        Box::pin(run(&scenario, &file, directory.path(), &|_| {})),
     )
     .unwrap()
 }
@@ -131,4 +131,7 @@ virtual_scenarios! {
     all_nodes_reboot_at_once: "reboots.yaml",
     a_clock_is_two_hours_slow: "clock.yaml",
     a_cluster_loses_the_nodes_of_its_north: "from-cluster.yaml",
+    a_device_floods_its_node: "device-flood.yaml",
+    a_disk_is_full_for_half_an_hour: "full-disk.yaml",
+    a_cloud_is_upgraded: "cloud-upgrade.yaml",
 }

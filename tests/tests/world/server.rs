@@ -488,8 +488,8 @@ async fn a_runtime_that_fails_is_told_and_everything_else_still_served() {
             .value,
         2.0
     );
-    // what pods as a whole use may stay unknown
-    for call in ["ListPodSandboxStats", "ImageFsInfo"] {
+    // what pods as a whole use may stay unknown; the agent itself asks now and then, too
+    for call in ["ListPodSandboxStats", "ImageFsInfo"].repeat(8) {
         runtime.fail_next(call, tonic::Status::unimplemented("no such call"));
     }
     let summary = json(address, "/stats/summary").await;

@@ -50,6 +50,24 @@ impl Credentials {
         &self.cert
     }
 
+    /// Returns certificate, key and CA as the files have them.
+    pub(in crate::edgehub) fn to_pem(&self) -> [String; 3] {
+        [
+            pem_certificate(&self.cert),
+            pem_ec_private_key(self.key.secret_der()),
+            pem_certificate(&self.ca),
+        ]
+    }
+
+    /// Parses certificate, key and CA.
+    pub(in crate::edgehub) fn from_pem([cert, key, ca]: &[String; 3]) -> Result<Self, pem::Error> {
+        Ok(Self {
+            ca: CertificateDer::from_pem_slice(ca.as_bytes())?,
+            cert: CertificateDer::from_pem_slice(cert.as_bytes())?,
+            key: PrivateKeyDer::from_pem_slice(key.as_bytes())?,
+        })
+    }
+
     /// Builds the TLS configuration for the cloud: its CA is the only root, and this node's certificate is presented.
     pub(super) fn client_config(&self) -> Result<ClientConfig, EnrollError> {
         let crypto = |error: rustls::Error| EnrollError::Crypto(error.to_string());
@@ -119,21 +137,10 @@ pub(super) fn save(config: &Config, credentials: &Arc<Credentials>) -> Result<()
             return Ok(());
         }
     }
-    write(
-        &config.ca_file,
-        pem_certificate(&credentials.ca).as_bytes(),
-        0o644,
-    )?;
-    write(
-        &config.key_file,
-        pem_ec_private_key(credentials.key.secret_der()).as_bytes(),
-        0o600,
-    )?;
-    write(
-        &config.cert_file,
-        pem_certificate(&credentials.cert).as_bytes(),
-        0o644,
-    )
+    let [cert, key, ca] = credentials.to_pem();
+    write(&config.ca_file, ca.as_bytes(), 0o644)?;
+    write(&config.key_file, key.as_bytes(), 0o600)?;
+    write(&config.cert_file, cert.as_bytes(), 0o644)
 }
 
 fn not_pem(path: &Path, fault: &pem::Error) -> EnrollError {

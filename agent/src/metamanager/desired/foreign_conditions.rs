@@ -3,12 +3,14 @@
 use serde_json::Value;
 
 /// The conditions that only this node writes. For all others, and for disruptions, the cloud's copy is authoritative.
-const OWN_CONDITIONS: [&str; 5] = [
+const OWN_CONDITIONS: [&str; 7] = [
     "PodReadyToStartContainers",
     "Initialized",
     "Ready",
     "ContainersReady",
     "PodScheduled",
+    "PodResizePending",
+    "PodResizeInProgress",
 ];
 /// A condition that both sides write: the node's own value counts once it has one.
 const SHARED_CONDITION: &str = "DisruptionTarget";

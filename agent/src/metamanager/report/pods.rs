@@ -29,7 +29,10 @@ impl Reporter {
         if record.terminated_here {
             match &record.last_status {
                 // a confirmation is written into the record, and that change triggers the next report, which is the deletion
-                Some(status) => self.status(key, &record, status).await?,
+                Some(status) => {
+                    let patch = patch(&record.uid, status, false);
+                    self.status(key, &record, status, &patch).await?;
+                }
                 None => self.delete(key, &record.uid).await?,
             }
             return Ok(ReportOutcome::Done);
@@ -48,16 +51,21 @@ impl Reporter {
         if !is_stale && record.reported.as_deref() == Some(fingerprint(status).as_str()) {
             return Ok(ReportOutcome::Done);
         }
-        self.status(key, &record, status).await?;
+        let was_changed = pod.as_ref().is_some_and(was_changed);
+        let patch = patch(&record.uid, status, was_changed);
+        self.status(key, &record, status, &patch).await?;
         Ok(ReportOutcome::Done)
     }
 
-    async fn status(&self, key: &Key, record: &Record, status: &Value) -> Result<(), ReportError> {
-        let report = Upstream::pod_patch(
-            &key.namespace,
-            &key.name,
-            patch(&record.uid, status).to_string(),
-        );
+    /// Sends the cloud `patch`, which is about `status`, and notes that the cloud has it.
+    async fn status(
+        &self,
+        key: &Key,
+        record: &Record,
+        status: &Value,
+        patch: &Value,
+    ) -> Result<(), ReportError> {
+        let report = Upstream::pod_patch(&key.namespace, &key.name, patch.to_string());
         let clouds = match outcome(self.request(report).await?.0) {
             Ok(object) => object,
             // deleted, or another pod by now: the message about its deletion is on its way
@@ -87,9 +95,13 @@ impl Reporter {
     }
 }
 
+/// The conditions about a resize. A pod has them only while the node has a resize to make.
+const RESIZE_CONDITIONS: [&str; 2] = ["PodResizePending", "PodResizeInProgress"];
+
 /// Returns a strategic merge patch of the whole status. Lists whose items may vanish are replaced, not merged. Reason and
 /// message that no longer hold are cleared, since a merge would keep them: a ready pod would still say why it was not ready.
-fn patch(uid: &str, status: &Value) -> Value {
+/// So are conditions about a resize, which only a pod that `was_changed` may have had.
+fn patch(uid: &str, status: &Value, was_changed: bool) -> Value {
     let mut status = status.clone();
     for list in ["podIPs", "hostIPs"] {
         if let Some(Value::Array(items)) = status.get_mut(list) {
@@ -98,12 +110,24 @@ fn patch(uid: &str, status: &Value) -> Value {
     }
     clear_absent_texts(&mut status);
     // other components have conditions in this list: it is merged by type
-    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
-    conditions
-        .into_iter()
-        .flatten()
-        .for_each(clear_absent_texts);
+    if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
+        conditions.iter_mut().for_each(clear_absent_texts);
+        let is_absent = |kind: &&str| !conditions.iter().any(|known| known["type"] == **kind);
+        let absent: Vec<_> = RESIZE_CONDITIONS.into_iter().filter(is_absent).collect();
+        let deletions = absent
+            .into_iter()
+            .filter(|_| was_changed)
+            .map(|kind| json!({"$patch": "delete", "type": kind}));
+        conditions.extend(deletions);
+    }
     json!({"metadata": {"uid": uid}, "status": status})
+}
+
+/// Reports whether the spec of the pod has changed since the pod was created.
+fn was_changed(pod: &Value) -> bool {
+    pod.pointer("/metadata/generation")
+        .and_then(Value::as_i64)
+        .is_some_and(|generation| generation > 1)
 }
 
 /// Reports whether EdgeD holds the pod, or has held it: it has not started, but its status is this node's.
@@ -143,6 +167,17 @@ mod tests {
                 ],
             },
         });
-        assert_eq!(patch("u1", &status), expected);
+        assert_eq!(patch("u1", &status, false), expected);
+    }
+
+    #[test]
+    fn a_patch_of_a_changed_pod_takes_back_what_the_status_no_longer_says_about_a_resize() {
+        let status = json!({"conditions": [{"type": "PodResizePending", "reason": "Deferred", "message": "m"}]});
+        let pending = &status["conditions"][0];
+        let deletion = json!({"$patch": "delete", "type": "PodResizeInProgress"});
+        let conditions =
+            |was_changed| patch("u1", &status, was_changed)["status"]["conditions"].take();
+        assert_eq!(conditions(true), json!([pending, deletion]));
+        assert_eq!(conditions(false), json!([pending]));
     }
 }

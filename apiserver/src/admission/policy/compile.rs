@@ -62,44 +62,7 @@ impl Programs {
             conditions,
             ..Self::default()
         };
-        let mut fields: Vec<(String, Decl)> = Vec::new();
-        declared.push(("variables", Decl::native(fields.clone())));
-        for (index, variable) in
-            take_limited(spec, "variables", MAX_VARIABLES, &mut causes).enumerate()
-        {
-            let (name, source) = (
-                text_or_empty(variable, "/name"),
-                text_or_empty(variable, "/expression"),
-            );
-            let field = |part: &str| format!("spec.variables[{index}].{part}");
-            if name.is_empty() {
-                causes.push(Cause::required(field("name"), "name is not specified"));
-            } else if escape(name).as_deref() != Some(name) {
-                causes.push(Cause::invalid(
-                    field("name"),
-                    &name.into(),
-                    "name is not a valid CEL identifier",
-                ));
-            } else if fields.iter().any(|(known, _)| known == name) {
-                causes.push(Cause::duplicate(field("name"), name));
-            }
-            match compile_expression(source, &declared, &[], "") {
-                Ok(program) => {
-                    fields.push((name.to_owned(), program.decl().clone()));
-                    programs.variables.push((name.to_owned(), program));
-                    if let Some(last) = declared.last_mut() {
-                        last.1 = Decl::native(fields.clone());
-                    }
-                }
-                Err(None) => causes.push(Cause::required(
-                    field("expression"),
-                    "expression is not specified",
-                )),
-                Err(Some(why)) => {
-                    causes.push(Cause::invalid(field("expression"), &source.into(), &why))
-                }
-            }
-        }
+        programs.variables = compile_variables(spec, &mut declared, &mut causes);
         for (index, validation) in
             take_limited(spec, "validations", MAX_VALIDATIONS, &mut causes).enumerate()
         {
@@ -129,8 +92,54 @@ impl Programs {
     }
 }
 
+/// Compiles the variables of a policy, and declares `variables`.
+pub(in crate::admission) fn compile_variables(
+    spec: &Value,
+    declared: &mut Vec<(&'static str, Decl)>,
+    causes: &mut Vec<Cause>,
+) -> Vec<(String, Program)> {
+    let mut compiled = Vec::new();
+    let mut fields: Vec<(String, Decl)> = Vec::new();
+    declared.push(("variables", Decl::native(fields.clone())));
+    for (index, variable) in take_limited(spec, "variables", MAX_VARIABLES, causes).enumerate() {
+        let (name, source) = (
+            text_or_empty(variable, "/name"),
+            text_or_empty(variable, "/expression"),
+        );
+        let field = |part: &str| format!("spec.variables[{index}].{part}");
+        if name.is_empty() {
+            causes.push(Cause::required(field("name"), "name is not specified"));
+        } else if escape(name).as_deref() != Some(name) {
+            causes.push(Cause::invalid(
+                field("name"),
+                &name.into(),
+                "name is not a valid CEL identifier",
+            ));
+        } else if fields.iter().any(|(known, _)| known == name) {
+            causes.push(Cause::duplicate(field("name"), name));
+        }
+        match compile_expression(source, declared, &[], "") {
+            Ok(program) => {
+                fields.push((name.to_owned(), program.decl().clone()));
+                compiled.push((name.to_owned(), program));
+                if let Some(last) = declared.last_mut() {
+                    last.1 = Decl::native(fields.clone());
+                }
+            }
+            Err(None) => causes.push(Cause::required(
+                field("expression"),
+                "expression is not specified",
+            )),
+            Err(Some(why)) => {
+                causes.push(Cause::invalid(field("expression"), &source.into(), &why))
+            }
+        }
+    }
+    compiled
+}
+
 /// The items of a list of the policy; none where there are too many, which is told.
-fn take_limited<'a>(
+pub(in crate::admission) fn take_limited<'a>(
     spec: &'a Value,
     list: &str,
     limit: usize,

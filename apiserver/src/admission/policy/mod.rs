@@ -9,17 +9,13 @@ use super::{
     variables::ExpressionInput,
 };
 use crate::{Server, blocking};
-use kubeapi::{
-    object::{items, text},
-    registry::Kind,
-    request::call::Call,
-    status::StatusError,
-};
+use kubeapi::{object::items, registry::Kind, request::call::Call, status::StatusError};
 
 pub(super) mod compile;
 mod evaluate;
-mod params;
+pub(super) mod params;
 
+use compile::Programs;
 use evaluate::{Denial, judge};
 
 /// A denial, with its policy and binding.
@@ -53,7 +49,7 @@ impl PolicyDenial<'_> {
 pub(super) async fn review(
     api: &Server,
     call: &Call,
-    policies: &[Policy],
+    policies: &[Policy<Programs>],
     asked: &Attributes,
     namespace: &Arc<Value>,
 ) -> Result<(), StatusError> {
@@ -63,7 +59,7 @@ pub(super) async fn review(
             continue;
         }
         let found = of_policy(api, call, policy, (asked, namespace)).await?;
-        let fails = text(&policy.spec, "/failurePolicy") != Some("Ignore");
+        let fails = !policy.fails_open();
         denied.extend(
             found
                 .into_iter()
@@ -87,7 +83,7 @@ pub(super) async fn review(
 async fn of_policy<'a>(
     api: &Server,
     call: &Call,
-    policy: &'a Policy,
+    policy: &'a Policy<Programs>,
     (asked, namespace): (&Attributes, &Arc<Value>),
 ) -> Result<Vec<PolicyDenial<'a>>, StatusError> {
     let name = policy.name.as_str();
@@ -136,7 +132,7 @@ async fn of_policy<'a>(
                 continue;
             }
         };
-        let seen = asked.in_version(&version);
+        let seen = asked.in_version(api, &version).await?;
         let input =
             ExpressionInput::new(authorizer(api, &seen.caller), &seen, &asked.kind, namespace);
         let programs = Arc::clone(&policy.programs);
@@ -174,7 +170,7 @@ async fn of_policy<'a>(
 /// Does what the binding says of a refusal; answers it where it is to be one.
 fn acted_on<'a>(
     call: &Call,
-    policy: &'a Policy,
+    policy: &'a Policy<Programs>,
     binding: &'a str,
     spec: &Value,
     kind: &Kind,
@@ -182,7 +178,7 @@ fn acted_on<'a>(
 ) -> Option<PolicyDenial<'a>> {
     let name = policy.name.as_str();
     // what nobody may be told of is not acted on
-    if denial.is_fault && text(&policy.spec, "/failurePolicy") == Some("Ignore") {
+    if denial.is_fault && policy.fails_open() {
         return None;
     }
     let mut denied = None;

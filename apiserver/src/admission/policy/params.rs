@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use crate::Server;
 use kubeapi::{
-    object::{conversion::convert_served, text, text_or_empty},
+    object::{conversion::all_served, text, text_or_empty},
     registry::Kind,
     selector::Selection,
 };
-use objectstore::{Key, Page, Scope, Store};
+use objectstore::{Key, Object, Page, Scope, Store};
 
 /// How many objects a selector may bring.
 const MAX_PARAMS: usize = 1000;
@@ -17,7 +17,7 @@ const MAX_PARAMS: usize = 1000;
 ///
 /// # Errors
 /// What is wrong with policy and binding.
-pub(super) async fn collect(
+pub(in crate::admission) async fn collect(
     api: &Server,
     policy: &Value,
     binding: &Value,
@@ -70,13 +70,7 @@ pub(super) async fn collect(
             let found = Store::get(&**api.store(), &key)
                 .await
                 .map_err(|error| error.to_string())?;
-            let found =
-                found.map(|found| convert_served(kind, found).and_then(|found| found.value()));
-            found
-                .transpose()
-                .map_err(|error| error.to_string())?
-                .into_iter()
-                .collect()
+            read_served(api, kind, found.into_iter().collect()).await?
         }
     };
     if found.is_empty() && text(param_ref, "/parameterNotFoundAction") == Some("Deny") {
@@ -85,6 +79,17 @@ pub(super) async fn collect(
         );
     }
     Ok(found)
+}
+
+/// Returns stored objects in the version of `kind`.
+async fn read_served(api: &Server, kind: &Kind, stored: Vec<Object>) -> Result<Vec<Value>, String> {
+    let served = all_served(api, kind, stored)
+        .await
+        .map_err(|error| error.message().to_owned())?;
+    served
+        .iter()
+        .map(|object| object.value().map_err(|error| error.to_string()))
+        .collect()
 }
 
 async fn select(
@@ -105,10 +110,7 @@ async fn select(
         .await
         .map_err(|error| error.to_string())?;
     let mut found = Vec::new();
-    for object in page.items {
-        let value = convert_served(kind, object)
-            .and_then(|object| object.value())
-            .map_err(|error| error.to_string())?;
+    for value in read_served(api, kind, page.items).await? {
         if selection.matches(&value) {
             found.push(value);
         }

@@ -1,10 +1,11 @@
-//! Where a webhook is: at a URL, or behind a service whose endpoints the API can reach.
+//! Where a webhook is: at a URL, or behind a service whose endpoints, or whose `externalName`, the API can reach.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::Value;
+use tokio::{net::lookup_host, time::timeout};
 use url::Url;
 
 use crate::Server;
@@ -14,19 +15,22 @@ use kubeapi::{
 };
 use objectstore::{Key, Page, Resource, Scope, Store};
 
+/// The most time to find the addresses of a service, of which the DNS lookup of its `externalName` takes nearly all.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Where to call.
 #[derive(Debug)]
-pub(super) struct Endpoint {
-    pub(super) url: Url,
-    pub(super) addresses: Option<Vec<SocketAddr>>,
-    pub(super) ca_bundle: Option<Bytes>,
+pub(crate) struct Endpoint {
+    pub(crate) url: Url,
+    pub(crate) addresses: Option<Vec<SocketAddr>>,
+    pub(crate) ca_bundle: Option<Bytes>,
 }
 
 /// The place that `clientConfig` names.
 ///
 /// # Errors
 /// Why there is none.
-pub(super) async fn find(api: &Server, client: &Value, seconds: u64) -> Result<Endpoint, String> {
+pub(crate) async fn find(api: &Server, client: &Value, seconds: u64) -> Result<Endpoint, String> {
     let ca_bundle = match text_or_empty(client, "/caBundle") {
         "" => None,
         bundle => Some(
@@ -47,7 +51,12 @@ pub(super) async fn find(api: &Server, client: &Value, seconds: u64) -> Result<E
             let path = text_or_empty(service, "/path").trim_start_matches('/');
             let url = Url::parse(&format!("https://{name}.{namespace}.svc:{port}/{path}"))
                 .map_err(|error| error.to_string())?;
-            (url, Some(addresses(api, namespace, name, port).await?))
+            let finding = addresses(api, namespace, name, port);
+            let limit = LOOKUP_TIMEOUT.min(Duration::from_secs(seconds));
+            let found = timeout(limit, finding)
+                .await
+                .map_err(|_| format!("no address of service {name:?} was found in time"))?;
+            (url, Some(found?))
         }
         (None, None) => return Err("clientConfig names neither url nor service".to_owned()),
     };
@@ -63,6 +72,15 @@ pub(super) async fn find(api: &Server, client: &Value, seconds: u64) -> Result<E
     })
 }
 
+/// Returns the addresses of the name that a service stands for.
+async fn external_addresses(service: &Value, port: u64) -> Result<Vec<SocketAddr>, String> {
+    let name = text_or_empty(service, "/spec/externalName");
+    let port = u16::try_from(port).map_err(|_| format!("{port} is no port"))?;
+    let found = lookup_host((name, port)).await;
+    let found = found.map_err(|error| format!("dial tcp: lookup {name}: {error}"))?;
+    Ok(found.collect())
+}
+
 /// The ready addresses behind a port of a service.
 async fn addresses(
     api: &Server,
@@ -76,6 +94,9 @@ async fn addresses(
         .map_err(|error| error.to_string())?;
     let service = service.ok_or_else(|| format!("service {name:?} not found"))?;
     let service = service.value().map_err(|error| error.to_string())?;
+    if text(&service, "/spec/type") == Some("ExternalName") {
+        return external_addresses(&service, port).await;
+    }
     let ports = items(&service, "/spec/ports");
     let own = ports
         .iter()

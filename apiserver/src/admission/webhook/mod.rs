@@ -13,7 +13,7 @@ use super::{
 use crate::{Server, blocking};
 use kubeapi::{object::text_or_empty, patch, request::call::Call, status::StatusError};
 
-mod endpoint;
+pub(crate) mod endpoint;
 mod review;
 pub(crate) mod transport;
 mod verifier;
@@ -49,7 +49,7 @@ async fn matching_attributes(
         Ok(_) => return Ok(None),
         Err(why) => return Err(StatusError::internal(why)),
     };
-    let seen = asked.in_version(&version);
+    let seen = asked.in_version(api, &version).await?;
     if webhook.conditions.is_empty() && webhook.fault.is_none() {
         return Ok(Some(seen));
     }
@@ -187,34 +187,47 @@ pub(super) async fn validate(
     join_all(answers).await.into_iter().collect()
 }
 
-/// Asks the mutating webhooks one after the other, each about what the one before made of it. Those that want to are asked once
-/// more about what others changed after them.
+/// The webhooks that were asked, by index, and the objects that they returned.
+pub(super) type Asked = Vec<(usize, Arc<Value>)>;
+
+/// Asks the mutating webhooks one after the other, each about what the one before made of it.
 pub(super) async fn mutate(
     api: &Server,
     call: &Call,
     webhooks: &[Webhook],
-    mut asked: Attributes,
+    asked: &mut Attributes,
     namespace: &Arc<Value>,
-) -> Result<Value, StatusError> {
-    let mut seen_last: Vec<(usize, Arc<Value>)> = Vec::new();
+) -> Result<Asked, StatusError> {
+    let mut seen_last = Vec::new();
     for (index, webhook) in webhooks.iter().enumerate() {
-        if let Some(object) = call_mutating(api, call, webhook, &asked, namespace).await? {
+        if let Some(object) = call_mutating(api, call, webhook, asked, namespace).await? {
             asked.object = object;
             seen_last.push((index, Arc::clone(&asked.object)));
         }
     }
+    Ok(seen_last)
+}
+
+/// Asks those that want to once more about what others changed after them.
+pub(super) async fn mutate_again(
+    api: &Server,
+    call: &Call,
+    webhooks: &[Webhook],
+    (seen_last, asked): (Asked, &mut Attributes),
+    namespace: &Arc<Value>,
+) -> Result<(), StatusError> {
     for (index, last) in seen_last {
         let Some(webhook) = webhooks.get(index) else {
             continue;
         };
         if webhook.is_asked_again()
             && last != asked.object
-            && let Some(object) = call_mutating(api, call, webhook, &asked, namespace).await?
+            && let Some(object) = call_mutating(api, call, webhook, asked, namespace).await?
         {
             asked.object = object;
         }
     }
-    Ok((*asked.object).clone())
+    Ok(())
 }
 
 /// What the webhook makes of the object; `None` where it was not asked.
@@ -256,5 +269,5 @@ async fn call_mutating(
     let own = super::attributes::Version {
         kind: Arc::clone(&asked.kind),
     };
-    Ok(Some(patched.in_version(&own).object))
+    Ok(Some(patched.in_version(api, &own).await?.object))
 }

@@ -3,17 +3,20 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::admission::attributes::Attributes;
+use crate::{admission::attributes::Attributes, review::ReviewKind};
 use kubeapi::{
     object::{items, text, text_or_empty},
     registry::Kind,
     status::StatusError,
 };
 
-const API_VERSION: &str = "admission.k8s.io/v1";
-const KIND: &str = "AdmissionReview";
+const REVIEW: ReviewKind = ReviewKind {
+    api_version: "admission.k8s.io/v1",
+    kind: "AdmissionReview",
+    no_response: "webhook response was absent",
+};
 
 /// The question.
 pub(super) fn question(attributes: &Attributes, asked: &Kind, uid: &str) -> Bytes {
@@ -26,7 +29,7 @@ pub(super) fn question(attributes: &Attributes, asked: &Kind, uid: &str) -> Byte
     }
     request.insert("object".into(), (*attributes.object).clone());
     request.insert("oldObject".into(), (*attributes.old).clone());
-    Bytes::from(json!({"kind": KIND, "apiVersion": API_VERSION, "request": request}).to_string())
+    REVIEW.question(request)
 }
 
 /// The response of a webhook.
@@ -43,25 +46,7 @@ pub(super) struct AdmissionResponse {
 /// # Errors
 /// Why it is none.
 pub(super) fn read(body: &[u8], uid: &str, mutates: bool) -> Result<AdmissionResponse, String> {
-    let review: Value = serde_json::from_slice(body)
-        .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
-    let (api_version, kind) = (
-        text_or_empty(&review, "/apiVersion"),
-        text_or_empty(&review, "/kind"),
-    );
-    if (api_version, kind) != (API_VERSION, KIND) {
-        return Err(format!(
-            "expected webhook response of {API_VERSION}, Kind={KIND}, got {api_version}, Kind={kind}"
-        ));
-    }
-    let response = review
-        .get("response")
-        .filter(|response| response.is_object());
-    let response = response.ok_or("webhook response was absent")?;
-    let found = text_or_empty(response, "/uid");
-    if found != uid {
-        return Err(format!("expected response.uid={uid:?}, got {found:?}"));
-    }
+    let response = &REVIEW.response(body, uid)?;
     let written = text_or_empty(response, "/patch");
     let patch = match (mutates, written, text(response, "/patchType")) {
         (_, "", None) => None,

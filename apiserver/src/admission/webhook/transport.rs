@@ -5,10 +5,10 @@ use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -17,7 +17,7 @@ use url::Url;
 use super::verifier::Verifier;
 
 /// The largest answer, in bytes.
-const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The most redirects that are followed, as in Go's client.
 const MAX_REDIRECTS: usize = 10;
@@ -34,7 +34,7 @@ pub struct WebhookCall {
     pub addresses: Option<Vec<SocketAddr>>,
     /// The certificates that sign the webhook's, as PEM; without any, those that the system trusts.
     pub ca_bundle: Option<Bytes>,
-    /// The `AdmissionReview`.
+    /// The `AdmissionReview` or `ConversionReview`.
     pub body: Bytes,
     /// How long it may take in all.
     pub timeout: Duration,
@@ -136,7 +136,11 @@ async fn ask(call: &WebhookCall, url: &Url, body: Option<Bytes>) -> Result<Answe
     let body = Limited::new(answer.into_body(), MAX_RESPONSE_BYTES)
         .collect()
         .await;
-    let body = body.map_err(|error| error.to_string())?.to_bytes();
+    let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+        true => format!("the answer is larger than {MAX_RESPONSE_BYTES} bytes"),
+        false => error.to_string(),
+    });
+    let body = body?.to_bytes();
     if status.is_success() {
         return Ok(Answer::Body(body));
     }
@@ -177,9 +181,38 @@ async fn open(
             connect(&found.collect::<Vec<_>>()).await?
         }
     };
+    shake_hands(host, stream, call.ca_bundle.as_deref(), None).await
+}
+
+/// A client certificate, DER, and its key, SEC1 DER.
+pub(crate) struct ClientCertificate {
+    pub(crate) certificate: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+}
+
+/// Connects to the first of `addresses` that answers, as `host`.
+///
+/// # Errors
+/// Why there is no connection, as text for the client.
+pub(crate) async fn connect_tls(
+    host: &str,
+    addresses: &[SocketAddr],
+    ca_bundle: Option<&[u8]>,
+    certificate: Option<&ClientCertificate>,
+) -> Result<TlsStream<TcpStream>, String> {
+    let stream = connect(addresses).await?;
+    shake_hands(host, stream, ca_bundle, certificate).await
+}
+
+async fn shake_hands(
+    host: &str,
+    stream: TcpStream,
+    ca_bundle: Option<&[u8]>,
+    certificate: Option<&ClientCertificate>,
+) -> Result<TlsStream<TcpStream>, String> {
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
         .map_err(|error| error.to_string())?;
-    let connector = TlsConnector::from(Arc::new(client(call.ca_bundle.as_deref())?));
+    let connector = TlsConnector::from(Arc::new(client(ca_bundle, certificate)?));
     connector
         .connect(name, stream)
         .await
@@ -187,7 +220,7 @@ async fn open(
 }
 
 /// The connection runs until the guard goes.
-fn spawn_connection<F>(connection: F) -> DropGuard
+pub(crate) fn spawn_connection<F>(connection: F) -> DropGuard
 where
     F: Future + Send + 'static,
     F::Output: Send,
@@ -214,10 +247,16 @@ async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
         .first()
         .map(SocketAddr::to_string)
         .unwrap_or_default();
-    Err(format!("dial tcp {named}: connect: {last}"))
+    // as Go writes it: without the number
+    let why = last.to_string().to_lowercase();
+    let why = why.split(" (os error").next().unwrap_or_default();
+    Err(format!("dial tcp {named}: connect: {why}"))
 }
 
-fn client(ca_bundle: Option<&[u8]>) -> Result<ClientConfig, String> {
+fn client(
+    ca_bundle: Option<&[u8]>,
+    certificate: Option<&ClientCertificate>,
+) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     let mut bundle = Vec::new();
     match ca_bundle {
@@ -245,14 +284,21 @@ fn client(ca_bundle: Option<&[u8]>) -> Result<ClientConfig, String> {
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
-    if bundle.is_empty() {
-        return Ok(config.with_root_certificates(roots).with_no_client_auth());
-    }
-    let verifier = Verifier::new(bundle, roots, provider).map_err(|error| error.to_string())?;
-    Ok(config
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth())
+    let config = if bundle.is_empty() {
+        config.with_root_certificates(roots)
+    } else {
+        let verifier = Verifier::new(bundle, roots, provider).map_err(|error| error.to_string())?;
+        config
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+    };
+    let Some(ClientCertificate { certificate, key }) = certificate else {
+        return Ok(config.with_no_client_auth());
+    };
+    let key = PrivateKeyDer::Sec1(key.clone().into());
+    config
+        .with_client_auth_cert(vec![certificate.clone().into()], key)
+        .map_err(|error| format!("the certificate of the front proxy cannot be used: {error}"))
 }
 
 #[cfg(test)]
@@ -263,7 +309,6 @@ mod tests {
     use hyper::{body::Incoming, service::service_fn};
     use rcgen::{CertificateParams, KeyPair};
     use rustls::ServerConfig;
-    use rustls_pki_types::PrivateKeyDer;
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
 

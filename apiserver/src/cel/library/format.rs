@@ -121,7 +121,11 @@ pub(in crate::cel) fn takes(clause: char, decl: &Decl) -> bool {
     match clause {
         's' => !matches!(
             decl,
-            Decl::Object(_) | Decl::Optional(_) | Decl::Opaque(_) | Decl::Param(_)
+            Decl::Object(_)
+                | Decl::Message(_)
+                | Decl::Optional(_)
+                | Decl::Opaque(_)
+                | Decl::Param(_)
         ),
         'd' | 'o' => matches!(decl, Decl::Int | Decl::Uint),
         'f' | 'e' => matches!(decl, Decl::Double | Decl::String),

@@ -8,6 +8,7 @@ mod convert;
 pub(super) mod format;
 mod items;
 mod lists;
+mod messages;
 mod named_formats;
 mod net;
 mod operators;
@@ -22,7 +23,15 @@ mod time;
 use context::{Context, no_overload};
 
 /// The namespaces of functions, such as `sets` in `sets.contains`.
-pub(super) const NAMESPACES: [&str; 6] = ["sets", "optional", "ip", "format", "strings", "lists"];
+pub(super) const NAMESPACES: [&str; 7] = [
+    "sets",
+    "optional",
+    "ip",
+    "format",
+    "strings",
+    "lists",
+    "jsonpatch",
+];
 
 /// Calls a function; the target is the first argument. The texts that it reads, and whatever else is as long as one, are paid for here.
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) -> Evaluated<'a> {
@@ -44,6 +53,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], context: &mut Context<'_>) 
         net::call,
         named_formats::call,
         authorizer::call,
+        messages::call,
     ];
     parts
         .into_iter()

@@ -59,6 +59,7 @@ pub(super) fn call<'a>(
         ("substring", [Val::Int(from), Val::Int(to)]) => substring(text, *from, Some(*to)),
         ("format", [Val::List(list)]) => format::format(text, list, context),
         ("strings.quote", []) => Ok(Val::text(quote(text))),
+        ("jsonpatch.escapeKey", []) => Ok(Val::text(text.replace('~', "~0").replace('/', "~1"))),
         _ => return None,
     })
 }

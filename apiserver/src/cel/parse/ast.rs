@@ -17,8 +17,22 @@ pub(crate) enum ExprKind {
     Literal(Literal),
     Map(MapExpr),
     Select(SelectExpr),
-    /// A message, as the name of its type. The checker knows no type of messages, so its fields are not stored.
-    Struct(String),
+    Struct(StructExpr),
+}
+
+/// A message: `type_name{field: value, ?field: value}`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StructExpr {
+    pub(crate) type_name: String,
+    pub(crate) fields: Vec<StructField>,
+}
+
+/// A field of a message.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StructField {
+    pub(crate) name: String,
+    pub(crate) value: Expr,
+    pub(crate) optional: bool,
 }
 
 /// A constant.

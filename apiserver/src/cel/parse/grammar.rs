@@ -1,9 +1,14 @@
 //! The parser, by recursive descent: a function for each rule of the grammar. Operators of two operands are parsed by their
 //! precedence.
 
+use crate::cel::functions::overloads;
+
 use super::{
     Fault,
-    ast::{CallExpr, Expr, ExprKind, ListExpr, Literal, MapEntry, MapExpr, SelectExpr},
+    ast::{
+        CallExpr, Expr, ExprKind, ListExpr, Literal, MapEntry, MapExpr, SelectExpr, StructExpr,
+        StructField,
+    },
     macros, operators,
     parser::{OPERAND, Parser},
     strings,
@@ -335,20 +340,44 @@ impl Parser<'_> {
         }
     }
 
-    /// `{field: value, …}` after the name of a type
+    /// `{field: value, …}` after the name of a type. A known type is a function of its name, or of its name and that of its one field.
     fn message(&mut self, name: &str) -> Option<Expr> {
         let open = self.advance();
+        let mut func_name = name.trim_start_matches('.').to_owned();
+        let mut fields = Vec::new();
         self.items(TokenKind::CloseBrace, |parser| {
-            parser.accept(TokenKind::Question);
+            let optional = parser.accept(TokenKind::Question).is_some();
+            let mut field = String::new();
             if let Some(token) = parser.accept(TokenKind::EscapedIdentifier) {
                 parser.fault(token, "unsupported syntax: '`'");
             } else {
-                parser.expect(TokenKind::Identifier)?;
+                let token = parser.expect(TokenKind::Identifier)?;
+                field = parser.text(token).to_owned();
+                func_name = format!("{func_name}.{field}");
             }
             parser.expect(TokenKind::Colon)?;
-            parser.expr().map(drop)
+            fields.push(StructField {
+                name: field,
+                value: parser.expr()?,
+                optional,
+            });
+            Some(())
         })?;
-        Some(self.new_expr(open, ExprKind::Struct(name.to_owned())))
+        let is_plain = fields.iter().all(|field| !field.optional);
+        let kind = match overloads(&func_name) {
+            known if is_plain && known.iter().any(|one| one.args.len() == fields.len()) => {
+                ExprKind::Call(CallExpr {
+                    func_name,
+                    target: None,
+                    args: fields.into_iter().map(|field| field.value).collect(),
+                })
+            }
+            _ => ExprKind::Struct(StructExpr {
+                type_name: name.to_owned(),
+                fields,
+            }),
+        };
+        Some(self.new_expr(open, kind))
     }
 
     /// `[item, ?item, …]`

@@ -15,6 +15,7 @@ mod token;
 
 pub(super) use ast::{
     CallExpr, ComprehensionExpr, Expr, ExprKind, ListExpr, Literal, MapEntry, MapExpr, SelectExpr,
+    StructExpr,
 };
 pub(super) use fault::{Fault, MAX_FAULTS, format_faults};
 pub(super) use macros::{INSERT, INSERT_ALL, SORT_BY};

@@ -18,7 +18,7 @@ pub(super) fn print_tree(expr: &Expr) -> String {
         ExprKind::Literal(Literal::Double(value)) => format!("{value:?}"),
         ExprKind::Literal(Literal::Int(value)) => value.to_string(),
         ExprKind::Literal(Literal::Null) => "null".to_owned(),
-        ExprKind::Struct(name) => format!("{name}{{}}"),
+        ExprKind::Struct(message) => format!("{}{{}}", message.type_name),
         ExprKind::Select(select) => {
             let name = if select.test { "has" } else { "select" };
             format!("({name} {} {})", print_tree(&select.operand), select.field)

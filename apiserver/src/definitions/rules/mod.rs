@@ -82,18 +82,6 @@ pub(crate) fn update(old: &Value, new: &Value) -> Vec<Cause> {
         .collect()
 }
 
-/// Returns warnings about what has no effect in a definition.
-pub(crate) fn warnings(definition: &Value) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if text_or_empty(definition, "/spec/conversion/strategy") == "Webhook" {
-        warnings.push(
-            "spec.conversion: this API calls no webhook; objects are served in other versions with their apiVersion changed"
-                .to_owned(),
-        );
-    }
-    warnings
-}
-
 /// Returns warnings about formats that have no effect, besides those of the definition that is replaced.
 pub(crate) fn format_warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
     let mut known = old.map(formats).unwrap_or_default();

@@ -75,13 +75,34 @@ fn of_type(field: &str, found: &str, expected: &str) -> Vec<Cause> {
 }
 
 #[test]
+fn values_without_a_type_are_checked_as_in_go() {
+    let validator = SchemaValidator::new(&json!({"type": "object", "properties": {
+        "address": {"format": "ipv4"}, "zero": {"enum": [0]}, "step": {"multipleOf": 1.5}, "small": {"multipleOf": 1e-8}}}));
+    let cases = [
+        (json!({"address": "192.0.2.1", "zero": 0.0, "step": 4.5}), 0),
+        // any integer is a multiple of 1.5 cut to 1, and none is one of 0
+        (json!({"address": [], "step": 35}), 0),
+        (json!({"address": 1}), 1),
+        (json!({"address": false}), 1),
+        (json!({"address": {}}), 1),
+        (json!({"zero": false}), 1),
+        (json!({"step": 4.6}), 1),
+        (json!({"small": 5}), 1),
+    ];
+    for (object, causes) in cases {
+        let found = validator.check(&object).unwrap();
+        assert_eq!(found.len(), causes, "{object} {found:?}");
+    }
+}
+
+#[test]
 fn values_have_their_types() {
     expect(vec![
         (json!({}), vec![]),
         (json!({"size": "1"}), of_type("size", "string", "integer")),
         (json!({"size": 1.5}), of_type("size", "number", "integer")),
         (json!({"size": null}), of_type("size", "null", "integer")),
-        (json!({"size": 1.0, "step": 2, "port": "web"}), vec![]),
+        (json!({"size": 1.0, "step": 2.5, "port": "web"}), vec![]),
         (
             json!({"port": true}),
             of_type("port", "boolean", "integer,string"),
@@ -118,8 +139,8 @@ fn values_keep_to_their_rules() {
             invalid("size", json!(10), "should be less than or equal to 9"),
         ),
         (
-            json!({"step": 0}),
-            invalid("step", json!(0), "should be greater than 0"),
+            json!({"step": 0.0}),
+            invalid("step", json!(0.0), "should be greater than 0"),
         ),
         (
             json!({"step": 0.75}),

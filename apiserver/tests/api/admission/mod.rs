@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 mod long;
+mod mutating;
 mod pod_security;
 mod policies;
 mod slow_webhooks;

@@ -1,5 +1,6 @@
 //! CustomResourceDefinitions that users apply: they are served at once, and deleted with their objects.
 
+mod conversion;
 mod names;
 mod schemas;
 mod versions;

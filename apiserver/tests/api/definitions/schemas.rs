@@ -82,6 +82,29 @@ async fn rules_are_enforced() {
 }
 
 #[tokio::test]
+async fn a_definition_that_is_taken_is_served() {
+    let world = World::new().await;
+    let field = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/wheels";
+    // Go reads `items` that is no schema as absent
+    let mut definition = cars();
+    let wheels = definition.pointer_mut(field).unwrap();
+    *wheels = json!({"x-kubernetes-preserve-unknown-fields": true, "items": true});
+    let created = world.create(CRDS, definition).await;
+    assert_eq!(created.pointer(&format!("{field}/items")), None);
+    world.create(CARS, car("a", 4)).await;
+    // what cannot be read at all is refused
+    let mut definition = cars();
+    let wheels = definition.pointer_mut(field).unwrap();
+    *wheels = json!({"type": "object", "additionalProperties": 1});
+    let why = "CustomResourceDefinition in version \"v1\" cannot be handled as a CustomResourceDefinition: invalid type: integer `1`, expected \
+               JSONSchemaPropsOrBool";
+    let path = format!("POST {CRDS}");
+    world
+        .expect(&path, definition, 400, refusal("BadRequest", why))
+        .await;
+}
+
+#[tokio::test]
 async fn objects_stored_before_a_default_are_returned_with_it() {
     let world = World::new().await;
     let mut definition = cars();
@@ -119,6 +142,40 @@ async fn objects_stored_before_a_default_are_returned_with_it() {
     world
         .expect(&format!("MERGE {CARS}/a"), label, 200, labelled)
         .await;
+}
+
+#[tokio::test]
+async fn defaults_are_those_of_the_stored_version() {
+    let world = World::new().await;
+    let schema = |fields: Value| json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}});
+    let text = |default: Option<&str>| match default {
+        Some(default) => json!({"type": "string", "default": default}),
+        None => json!({"type": "string"}),
+    };
+    let definition = |one: Option<&str>, two: Option<&str>| {
+        let version = |name: &str, fields: Value| json!({"name": name, "served": true, "storage": name == "v1", "schema": schema(fields)});
+        json!({"metadata": {"name": "lamps.example.org"}, "spec": {"group": "example.org", "scope": "Namespaced",
+            "names": {"kind": "Lamp", "plural": "lamps"}, "versions": [
+                version("v1", json!({"one": text(one), "two": text(None)})),
+                version("v2", json!({"one": text(None), "two": text(two)}))]}})
+    };
+    world.create(CRDS, definition(None, None)).await;
+    let lamps = |version: &str| format!("/apis/example.org/{version}/namespaces/default/lamps");
+    let lamp = json!({"apiVersion": "example.org/v1", "kind": "Lamp", "metadata": {"name": "a"}, "spec": {}});
+    world.create(&lamps("v1"), lamp).await;
+    let change = json!({"spec": definition(Some("1"), Some("2"))["spec"]});
+    world
+        .expect(
+            &format!("MERGE {CRDS}/lamps.example.org"),
+            change,
+            200,
+            json!({}),
+        )
+        .await;
+    for version in ["v1", "v2"] {
+        let lamp = world.get(&format!("{}/a", lamps(version))).await;
+        assert_eq!(lamp["spec"], json!({"one": "1"}), "{version}");
+    }
 }
 
 /// A definition with one field of each format, and values of which each is right or wrong.

@@ -1,5 +1,7 @@
 //! The messages that bring a node from the acknowledged to the newest state of an object. Pure, except for their times and ids.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use wire::{Change, Downstream, ResourcePath, ResourceType, Source};
 
@@ -48,7 +50,7 @@ pub(super) fn delete(path: &ObjectPath, uid: &str, object: Value) -> Delivery {
             uid: uid.to_owned(),
         }),
         revision: None,
-        message: body.into_message(clock::unix_millis()),
+        message: Arc::new(body.into_message(clock::unix_millis())),
     }
 }
 
@@ -82,7 +84,7 @@ pub(super) fn put(
             uid,
         }),
         revision: Some(revision),
-        message: body.into_message(clock::unix_millis()).at_revision(&text),
+        message: Arc::new(body.into_message(clock::unix_millis()).at_revision(&text)),
     })
 }
 

@@ -17,9 +17,8 @@ fn synced_state(uid: &str, revision: u64) -> Synced {
 }
 
 fn describe(deliveries: Vec<Delivery>) -> Vec<String> {
-    let words = deliveries
-        .into_iter()
-        .map(|delivery| match Down::from(delivery.message).body {
+    let words = deliveries.into_iter().map(|delivery| {
+        match Down::from(Arc::unwrap_or_clone(delivery.message)).body {
             Downstream::Object { change, object, .. } => {
                 format!(
                     "{change:?} {} at {:?}",
@@ -28,7 +27,8 @@ fn describe(deliveries: Vec<Delivery>) -> Vec<String> {
                 )
             }
             other => format!("{other:?}"),
-        });
+        }
+    });
     words.collect()
 }
 

@@ -1,6 +1,6 @@
 //! One watch of a node: a message for each change, beginning with all existing objects.
 
-use std::{pin::pin, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use clock::HashMap;
 use futures::StreamExt;
@@ -226,7 +226,7 @@ impl WatchedObjects {
             key: self.key(&uid),
             object: None,
             revision: Some(revision),
-            message: message.at_revision(&text),
+            message: Arc::new(message.at_revision(&text)),
         })
     }
 
@@ -277,7 +277,7 @@ impl WatchedObjects {
             key: self.key(uid),
             object: None,
             revision: None,
-            message,
+            message: Arc::new(message),
         }
     }
 

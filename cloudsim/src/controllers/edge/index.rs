@@ -6,7 +6,7 @@ use std::{
 };
 
 use clock::HashMap;
-use crds::policy::ServiceAccountAccessSpec;
+use crds::policy::{ServiceAccountAccess, ServiceAccountAccessSpec};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
@@ -46,19 +46,29 @@ pub(super) struct Index {
     /// The pods of each node: all nodes ask for theirs when they come back at once.
     by_node: HashMap<String, BTreeSet<Key>>,
     /// The rights of service accounts to which anything is granted, by namespace and name.
-    granted: BTreeMap<(String, String), Arc<ServiceAccountAccessSpec>>,
+    granted: BTreeMap<(String, String), Granted>,
+}
+
+/// The rights of a service account.
+#[derive(Debug, PartialEq)]
+struct Granted {
+    /// The UID of their object.
+    uid: String,
+    rights: Arc<ServiceAccountAccessSpec>,
 }
 
 impl Index {
-    /// Sets the rights of a service account.
-    pub(super) fn set_access(
-        &mut self,
-        namespace: &str,
-        account: &str,
-        access: ServiceAccountAccessSpec,
-    ) {
-        self.granted
-            .insert((namespace.to_owned(), account.to_owned()), Arc::new(access));
+    /// Sets the rights of a service account. Returns whether they differ: each further node of the account changes only the status of the
+    /// object, which is no news for the others.
+    pub(super) fn set_access(&mut self, path: &ObjectPath, access: ServiceAccountAccess) -> bool {
+        let key = (path.namespace.clone(), path.name.clone());
+        let granted = Granted {
+            uid: access.metadata.uid.unwrap_or_default(),
+            rights: Arc::new(access.spec),
+        };
+        let is_known = self.granted.get(&key) == Some(&granted);
+        self.granted.insert(key, granted);
+        !is_known
     }
 
     /// Removes the rights of a service account.
@@ -118,7 +128,7 @@ impl Index {
             .collect();
         accounts
             .iter()
-            .filter_map(|account| self.granted.get(account).cloned())
+            .filter_map(|account| Some(Arc::clone(&self.granted.get(account)?.rights)))
             .collect()
     }
 
@@ -359,8 +369,17 @@ mod tests {
             !index.desired_objects("edge-1").contains(&robot_path),
             "nothing is granted yet"
         );
-        index.set_access("ns", "robot", ServiceAccountAccessSpec::default());
-        index.set_access("ns", "other", ServiceAccountAccessSpec::default());
+        let other_path = ObjectPath::new(ObjectKind::Access, "ns", "other");
+        assert!(index.set_access(&robot_path, ServiceAccountAccess::default()));
+        assert!(index.set_access(&other_path, ServiceAccountAccess::default()));
+        let mut access = ServiceAccountAccess::default();
+        access.status.get_or_insert_default().node_list = vec!["edge-1".to_owned()];
+        assert!(
+            !index.set_access(&robot_path, access.clone()),
+            "only its nodes differ"
+        );
+        access.metadata.uid = Some("2".to_owned());
+        assert!(index.set_access(&robot_path, access), "it was made again");
         assert!(
             index.desired_objects("edge-1").contains(&robot_path)
                 && index.related_paths("ns", "a").contains(&robot_path)

@@ -13,6 +13,7 @@ mod index;
 pub(super) mod mirror;
 pub(super) mod objects;
 mod outcome;
+mod readable_pods;
 mod references;
 mod request;
 mod requests;
@@ -27,13 +28,15 @@ mod watch;
 use std::{collections::BTreeSet, sync::Arc};
 
 use crds::policy::ServiceAccountAccessSpec;
-use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, api::ListParams, core::PartialObjectMeta};
+use kube::Client;
 use parking_lot::{Mutex, RwLock};
+use serde_json::json;
 
 pub use self::request::Verb;
 pub(super) use self::unhandled::Unhandled;
-use self::{event_limits::EventLimits, index::Index, topology::Topology};
+use self::{
+    event_limits::EventLimits, index::Index, readable_pods::ReadablePods, topology::Topology,
+};
 use crate::{
     controllers::{
         certificates::Approver, deliveries::difference, node_jobs::NodeJobs, sync::Synced,
@@ -50,6 +53,7 @@ pub struct Edge {
     client: Client,
     /// A client whose lists fail if one of their objects is damaged.
     complete: Client,
+    readable_pods: ReadablePods,
     index: Arc<RwLock<Index>>,
     mailboxes: Mailboxes,
     root_ca: Arc<str>,
@@ -72,6 +76,7 @@ impl Edge {
         let (index, unhandled) = (Arc::default(), Unhandled::default());
         Self {
             complete: client.clone(),
+            readable_pods: ReadablePods::default(),
             client,
             index,
             mailboxes,
@@ -168,17 +173,21 @@ impl Edge {
         let live = objects::get(&self.client, path).await?;
         if path.kind == ObjectKind::Access && !concerns && live.is_some() {
             // a pod of the account may be damaged, and is not in the index then
-            let pods =
-                Api::<PartialObjectMeta<Pod>>::namespaced(self.complete.clone(), &path.namespace);
-            pods.list_metadata(&ListParams::default()).await?;
+            self.readable_pods
+                .check(&self.complete, &path.namespace)
+                .await?;
         }
-        let mine = live.filter(|object| match path.kind {
+        let mut mine = live.filter(|object| match path.kind {
             // a pod that was bound to another node meanwhile counts as deleted for this one
             ObjectKind::Pod => object["spec"]["nodeName"] == node,
             // an account's access does not concern a node without pods of that account
             ObjectKind::Access => concerns,
             _ => true,
         });
+        if let Some(object) = mine.as_mut().filter(|_| path.kind == ObjectKind::Access) {
+            // of a common account, all nodes of the cluster
+            object["status"]["nodeList"] = json!([node]);
+        }
         Ok(difference(path, mine, synced))
     }
 }

@@ -1,5 +1,7 @@
 //! The outcome of a node's request, and the message with it.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use wire::{Answer, Downstream, ObjectResp, ResourcePath, ResourceType};
 
@@ -58,10 +60,12 @@ pub(super) fn reply(outcome: Outcome, path: ResourcePath, parent: &str) -> Optio
                 key: DeliveryKey::Answer(parent.to_owned()),
                 object: Some(ObjectRef { path: place, uid }),
                 revision: text.parse().ok(),
-                message: answer
-                    .into_message(clock::unix_millis())
-                    .answering(parent)
-                    .at_revision(&text),
+                message: Arc::new(
+                    answer
+                        .into_message(clock::unix_millis())
+                        .answering(parent)
+                        .at_revision(&text),
+                ),
             }))
         }
     }

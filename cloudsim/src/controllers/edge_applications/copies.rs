@@ -351,6 +351,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn expressions_of_a_target_bind_its_pods() {
+        let expression = json!({"key": "region", "operator": "NotIn", "values": ["west"]});
+        let manifest = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {"selector": {}, "template": {"spec": {"containers": []}}}});
+        let targets =
+            json!([{"labelSelector": {"matchExpressions": [expression]}}, {"labelSelector": {}}]);
+        let application = json!({"metadata": {"name": "app", "namespace": "default", "uid": "u"}, "spec": {
+            "workloadTemplate": {"manifests": [manifest]}, "workloadScope": {"targetNodeLabels": targets}}});
+        let application = serde_json::from_value(application).unwrap();
+        let copies = copies(&application);
+        let [copy] = copies.wanted.as_slice() else {
+            panic!("{:?}", copies.wanted)
+        };
+        assert!(copy.identity.name.starts_with("web-ls-"));
+        let terms = "/spec/template/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+        let expected = json!([{"matchExpressions": [expression]}]);
+        assert_eq!(copy.object.pointer(terms), Some(&expected));
+        // a target that selects nothing is a fault, not all nodes
+        assert!(copies.faults[0].why.contains("has no labelSelector"));
+    }
+
+    #[test]
     fn manifests_that_no_object_can_have_are_faults() {
         let deployment = |spec: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec});
         let template = |spec: Value| deployment(json!({"template": {"spec": spec}}));

@@ -115,6 +115,8 @@ mod tests {
                 "r.example/b/web:1",
             ),
             ("nginx", Repository, Add, "-slim", "nginx-slim"),
+            ("r.example/nginx:1", Repository, Remove, "", "r.example/:1"),
+            ("nginx:1", Registry, Add, "r.example", "r.example/nginx:1"),
             ("nginx", Tag, Replace, "2", "nginx:2"),
             (
                 "r.example:5000/nginx",

@@ -264,6 +264,37 @@ mod tests {
     }
 
     #[test]
+    fn absent_fields_are_created() {
+        let list = |field: &str, operator: &str, value: Value| json!({field: [{"containerName": "b", "operator": operator, "value": value}]});
+        let variable = json!([{"name": "A", "value": "1"}]);
+        let requests = json!({"requests": {"memory": "1Mi"}});
+        let of_resources =
+            json!({"resourcesOverriders": [{"containerName": "b", "value": requests}]});
+        for (overriders, field, wanted) in [
+            (
+                list("commandOverriders", "add", json!(["z"])),
+                "command",
+                json!(["z"]),
+            ),
+            (
+                list("commandOverriders", "remove", json!(["z"])),
+                "command",
+                json!([]),
+            ),
+            (
+                list("envOverriders", "replace", variable.clone()),
+                "env",
+                variable.clone(),
+            ),
+            (list("envOverriders", "remove", variable), "env", json!([])),
+            (of_resources, "resources", requests),
+        ] {
+            let pointer = format!("/spec/template/spec/containers/1/{field}");
+            assert_eq!(after(overriders, &pointer), Ok(wanted), "{field}");
+        }
+    }
+
+    #[test]
     fn what_does_not_exist_is_named() {
         for (overriders, why) in [
             (

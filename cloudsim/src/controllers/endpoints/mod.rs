@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::controllers::reconciler::Action;
 use k8s_openapi::api::{
-    core::v1::{Pod, Service},
+    core::v1::{Node, Pod, Service},
     discovery::v1::EndpointSlice,
 };
 use kube::{ResourceExt, runtime::reflector::ObjectRef};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 mod core_v1;
 mod desired;
+mod hints;
 mod leftover;
 mod mirror;
 
@@ -28,7 +29,8 @@ use super::{
 cluster!(Cluster {
     services: Service,
     pods: Pod,
-    slices: EndpointSlice
+    slices: EndpointSlice,
+    nodes: Node
 });
 
 /// Runs until `stop`.
@@ -42,6 +44,7 @@ pub(crate) async fn run(cluster: Cluster, stop: CancellationToken) {
     };
     let triggers = Triggers::none()
         .and(&cluster.pods, selecting(&cluster.services))
+        .and(&cluster.nodes, placing(&cluster.services))
         .and(&cluster.slices, of_slices);
     let queue = (
         cluster.queues.queue("endpointslice"),
@@ -65,6 +68,30 @@ fn selecting(
         services
             .iter()
             .filter(selects)
+            .map(|service| ObjectRef::from_obj(&**service))
+            .collect()
+    }
+}
+
+/// Returns the trigger of the services whose endpoints may have other zones or hints after a change of a node.
+fn placing(
+    services: &Informer<Service>,
+) -> impl Fn(&Change<Node>) -> Vec<ObjectRef<Service>> + Send + use<> {
+    let services = services.clone();
+    move |change: &Change<Node>| {
+        let now = Some(&change.object).filter(|_| !change.gone);
+        let before = change.before.as_ref();
+        let zone =
+            |node: Option<&Arc<Node>>| node.and_then(|node| hints::zone(node)).map(str::to_owned);
+        let cpu = |node: Option<&Arc<Node>>| node.and_then(|node| hints::processors(node));
+        let moves = zone(before) != zone(now);
+        if !moves && cpu(before) == cpu(now) {
+            return Vec::new();
+        }
+        services
+            .all()
+            .iter()
+            .filter(|service| moves || hints::is_automatic(service))
             .map(|service| ObjectRef::from_obj(&**service))
             .collect()
     }
@@ -111,12 +138,27 @@ async fn reconcile(service: Arc<Service>, cluster: Arc<Cluster>) -> Result<Actio
         .controlled_by(service.metadata.uid.as_deref().unwrap_or_default());
     write_slices(
         there,
-        desired::slices(&service, &pods),
+        desired_slices(&service, &pods, &cluster.nodes),
         &cluster.shared,
         &cluster.slices,
     )
     .await?;
     Ok(Action::await_change())
+}
+
+/// Returns the slices of a service, with the zones and hints of their endpoints.
+fn desired_slices(
+    service: &Service,
+    pods: &[Arc<Pod>],
+    nodes: &Informer<Node>,
+) -> Vec<EndpointSlice> {
+    let mut slices = desired::slices(service, pods);
+    let topology = hints::Topology {
+        node: &|name| nodes.get("", name),
+        cpu_by_zone: &|| hints::cpu_by_zone(nodes.all().iter().map(|node| &**node)),
+    };
+    hints::set(service, &mut slices, &topology);
+    slices
 }
 
 /// Updates a service's slices with as few writes as possible.

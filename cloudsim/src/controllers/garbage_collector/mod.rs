@@ -6,7 +6,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use clock::{HashMap, HashSet};
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -32,7 +32,10 @@ use self::{
     graph::{Decision, Graph, KindId, Node, Owner},
     kinds::Kinds,
 };
-use crate::{controllers::panics::catch_panic, tasks::Tasks};
+use crate::{
+    controllers::{changes::changes, panics::catch_panic},
+    tasks::Tasks,
+};
 
 /// How often kinds are discovered, besides after changes of definitions: aggregated API servers may serve kinds without any definition.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
@@ -55,7 +58,7 @@ enum WatchMessage {
 /// Runs until `stop`.
 pub(crate) async fn run(client: Client, tasks: Tasks, stop: CancellationToken) {
     let (sender, mut receiver) = mpsc::channel(EVENT_QUEUE);
-    let mut definitions = std::pin::pin!(definition_changes(client.clone()));
+    let mut definitions = std::pin::pin!(changes::<CustomResourceDefinition>(client.clone()));
     let mut collector = Collector::new(client, tasks);
     let mut discovery = tokio::time::interval(DISCOVERY_INTERVAL);
     discovery.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -70,19 +73,6 @@ pub(crate) async fn run(client: Client, tasks: Tasks, stop: CancellationToken) {
         }
         collector.work();
     }
-}
-
-/// Yields an item whenever definitions may have changed.
-pub(crate) fn definition_changes(client: Client) -> impl Stream<Item = ()> {
-    let all = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client);
-    let events = watcher(all, watcher::Config::default()).default_backoff();
-    events.filter_map(async |event| {
-        let changes = matches!(
-            event,
-            Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_) | watcher::Event::InitDone)
-        );
-        changes.then_some(())
-    })
 }
 
 /// The owner of the graph.

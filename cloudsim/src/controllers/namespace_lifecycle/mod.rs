@@ -18,6 +18,7 @@ mod conditions;
 
 use self::conditions::Found;
 use super::{
+    api_status,
     garbage_collector::{ServedKind, list_served},
     panics::catch_panics,
     requeue::after_failure,
@@ -92,7 +93,7 @@ async fn empty(namespace: &str, client: &Client) -> Found {
     let served = match list_served(client).await {
         Ok(served) => served,
         Err(error) => {
-            found.discovery = Some(error.to_string());
+            found.discovery = Some(api_status::text(&error));
             return found;
         }
     };
@@ -103,7 +104,7 @@ async fn empty(namespace: &str, client: &Client) -> Found {
     for kinds in [pods, others] {
         for kind in kinds {
             if let Err(error) = empty_of(&kind, namespace, client, &mut found).await {
-                found.failures.push(error.to_string());
+                found.failures.push(api_status::text(&error));
             }
         }
         // pods that still run may need the other objects

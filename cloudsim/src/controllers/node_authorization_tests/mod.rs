@@ -193,7 +193,7 @@ impl World {
                     None => (0, Value::Null),
                     Some(Reply::Direct(message)) => code_of(Down::from(message).body),
                     Some(Reply::Acknowledged(delivery)) => {
-                        code_of(Down::from(delivery.message).body)
+                        code_of(Down::from(Arc::unwrap_or_clone(delivery.message)).body)
                     }
                 }
             }

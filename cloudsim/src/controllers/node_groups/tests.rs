@@ -1,8 +1,16 @@
 //! Groups and nodes of an API in memory.
 
-use kube::api::{DeleteParams, DynamicObject};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kube::{
+    Client,
+    api::{DeleteParams, DynamicObject},
+    client::Body,
+};
+use objectstore::MemoryStore;
 use serde_json::Value;
-use testkit::eventually;
+use testkit::{eventually, until};
+use tower::service_fn;
 
 use super::*;
 use crate::controllers::test_api::{self, TestApi};
@@ -182,6 +190,45 @@ async fn a_node_that_leaves_loses_the_pods_of_the_group_alone() {
         let pod = world.api("Pod").get(name).await.unwrap();
         assert!(pod.metadata.deletion_timestamp.is_none(), "{name}");
     }
+}
+
+#[tokio::test]
+async fn nobody_is_evicted_while_nodes_cannot_be_listed() {
+    let world = World(TestApi::new(&MemoryStore::new()));
+    let namespace = json!({"metadata": {"name": "default"}});
+    world.0.create("v1", "Namespace", "", namespace).await;
+    let labels = json!({"site": "a", GROUP_LABEL: "a"});
+    world.node("n1", labels).await;
+    let match_labels = json!({"matchLabels": {"site": "a"}});
+    world.group("a", match_labels).await;
+    let spec = json!({"nodeName": "n1", "nodeSelector": {GROUP_LABEL: "a"}, "containers": [{"name": "c", "image": "i"}]});
+    let pod = json!({"metadata": {"name": "member"}, "spec": spec});
+    world.0.create("v1", "Pod", "default", pod).await;
+    // the first lists of nodes fail
+    let (whole, lists) = (world.0.client.clone(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&lists);
+    let service = service_fn(move |request: http::Request<Body>| {
+        let is_list = request.uri().path() == "/api/v1/nodes";
+        let fails = is_list && counted.fetch_add(1, Ordering::Relaxed) < 2;
+        let whole = whole.clone();
+        async move {
+            if !fails {
+                return whole.send(request).await;
+            }
+            let status = json!({"kind": "Status", "status": "Failure", "code": 500, "message": "broken", "reason": "InternalError"});
+            let body = Body::from(status.to_string().into_bytes());
+            let answer = http::Response::builder().status(500).body(body);
+            answer.map_err(kube::Error::HttpError)
+        }
+    });
+    let faulty = TestApi::of_client(Client::new(service, "default"));
+    faulty.reflectors.start("controller", run);
+    until("a second list", || lists.load(Ordering::Relaxed) > 1).await;
+    world.wait(&[("n1", "a:")]).await;
+    world.wait_status("a", "n1 Succeeded").await;
+    world.wait(&[("n1", "a:")]).await;
+    let pod = world.api("Pod").get("member").await.unwrap();
+    assert!(pod.metadata.deletion_timestamp.is_none());
 }
 
 #[test]

@@ -10,6 +10,8 @@ use super::plan::{FAILURE, IN_PROGRESS, SUCCESSFUL, UNKNOWN, is_in};
 const MAX_REASON: usize = 512;
 /// The most images of one node that are stored.
 const MAX_IMAGES: usize = 256;
+/// Why a repeated report is ignored: agents repeat their reports when they are asked.
+pub(super) const REPEATED: &str = "the action was reported before";
 
 /// Reports whether the node is at work, and has done actions before this one whose reports were lost, for example with a killed cloud.
 pub(super) fn misses_earlier(
@@ -81,7 +83,7 @@ pub(super) fn apply(
                 .get(place)
                 .is_some_and(|known| known.status == done.status) =>
         {
-            return Err("the action was reported before");
+            return Err(REPEATED);
         }
         Some(place) => entry.action_flow.truncate(place),
         None => {}

@@ -41,6 +41,8 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_ATTEMPTS: u32 = 10;
 /// The pause after a conflict.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long after a report could not be written its node is asked to repeat it.
+const REPEAT_DELAY: Duration = Duration::from_secs(2);
 /// The action that ends a deleted job on a node; for agents of ours alone, since EdgeCore panics on unknown actions.
 const CANCEL: &str = "Cancel";
 
@@ -58,6 +60,8 @@ struct Inner {
     due: Mutex<Due>,
     sessions: Mutex<Sessions>,
     ignored: Mutex<Repeated>,
+    /// Held while a report is written: many nodes report at once, and the writes would conflict with each other.
+    writing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -100,6 +104,7 @@ impl NodeJobs {
             due: Mutex::default(),
             sessions: Mutex::default(),
             ignored: Mutex::default(),
+            writing: tokio::sync::Mutex::default(),
         }))
     }
 
@@ -276,6 +281,10 @@ impl NodeJobs {
             (_, Err(error)) => Err(format!("its content is invalid: {error}")),
         };
         let Err(why) = outcome else { return };
+        if why == report::REPEATED {
+            debug!(node, "repeated report of a node job ignored");
+            return;
+        }
         if let Some(times) = self.0.ignored.lock().count(&why, clock::Instant::now()) {
             let path = printable_short(path);
             warn!(
@@ -319,11 +328,12 @@ impl NodeJobs {
     ) -> Result<(), String> {
         let api = Api::<J>::all(self.0.client.clone());
         let begun = Instant::now();
+        let _writing = self.0.writing.lock().await;
         for attempt in 1.. {
-            let job = api
-                .get_opt(&path.job)
-                .await
-                .map_err(|error| error.to_string())?;
+            let job = match api.get_opt(&path.job).await {
+                Ok(job) => job,
+                Err(error) => return Err(self.repeat_later(header, path, &error)),
+            };
             let job = job.ok_or("the job does not exist")?;
             // our agents answer the message that has the uid of the job as its id
             let answered = header.parent_msg_id.as_str();
@@ -350,10 +360,27 @@ impl NodeJobs {
                     debug!(job = path.job, attempt, took = ?begun.elapsed(), "job has changed meanwhile; retrying");
                     sleep(PAUSE * attempt).await;
                 }
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(self.repeat_later(header, path, &error)),
             }
         }
         Ok(())
+    }
+
+    /// Lets the node repeat its reports after a moment: the API server may be away. An agent that is not ours cannot. Returns why.
+    fn repeat_later(&self, header: &Header, path: &JobPath, error: &kube::Error) -> String {
+        let (this, uid, node) = (
+            self.clone(),
+            header.parent_msg_id.clone(),
+            path.node.clone(),
+        );
+        if (self.0.own_agents)(&node) {
+            tokio::spawn(async move {
+                sleep(REPEAT_DELAY).await;
+                this.0.due.lock().put_back(&uid, &node);
+                this.send_unsent(&node).await;
+            });
+        }
+        error.to_string()
     }
 }
 

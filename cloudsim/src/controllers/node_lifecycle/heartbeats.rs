@@ -85,6 +85,11 @@ impl Heartbeats {
         }
     }
 
+    /// Returns the number of nodes, with deleted ones.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Removes deleted nodes.
     pub(super) fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
         self.0.retain(|name, _| is_there(name));

@@ -146,6 +146,9 @@ async fn mark_pods(node: &Node, context: &Context) -> Result<(), kube::Error> {
     Ok(())
 }
 
+/// The most deleted nodes whose heartbeats are kept.
+const MAX_DELETED: usize = 100;
+
 /// Records the node's heartbeats: the renewal of its lease and the report of its status.
 fn observe(node: &Node, lease: Option<&Lease>, context: &Context) -> Observation {
     let renewed = lease
@@ -165,7 +168,8 @@ fn observe(node: &Node, lease: Option<&Lease>, context: &Context) -> Observation
         context.grace,
         Instant::now(),
     );
-    if news.is_new {
+    // rarely, since it looks at all nodes
+    if news.is_new && seen.count() > context.nodes.len() + MAX_DELETED {
         seen.retain(|name| context.nodes.get(&ObjectRef::new(name)).is_some());
     }
     news

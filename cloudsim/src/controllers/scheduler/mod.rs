@@ -2,10 +2,12 @@
 //! preemption and its messages. Switched off if a real scheduler runs.
 //!
 //! In: watches of pods, nodes, volumes, budgets and namespaces. Out: bindings, conditions, evictions of less important pods. One task
-//! decides about one pod at a time, and takes its own decisions into account at once; see [`mod@decide`].
+//! decides about one pod at a time, and takes its own decisions into account at once; see [`mod@decide`]. Bindings are written beside the
+//! decisions about later pods, as by kube-scheduler.
 
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use k8s_openapi::api::{
     core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod},
     policy::v1::PodDisruptionBudget,
@@ -14,7 +16,7 @@ use k8s_openapi::api::{
 use kube::{Resource, ResourceExt};
 use tokio::{
     sync::mpsc,
-    time::{Instant, MissedTickBehavior, sleep_until, timeout},
+    time::{Instant, MissedTickBehavior, error::Elapsed, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -63,6 +65,14 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(30);
 /// How long the writes for one pod may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How many bindings are written at a time; further pods wait in the queue.
+const MAX_BINDINGS: usize = 32;
+
+/// A binding that is being written: the pod, and whether it was bound; `None` after a panic.
+type Binding = BoxFuture<'static, (Arc<Pod>, Option<Written<bool>>)>;
+/// The result of requests that have [`WRITE_TIMEOUT`].
+type Written<T> = Result<Result<T, kube::Error>, Elapsed>;
+
 /// The changes that the scheduler follows; it reads other objects when it decides.
 struct Changes {
     pods: mpsc::Receiver<Change<Pod>>,
@@ -95,8 +105,10 @@ pub(crate) async fn run(cluster: Cluster, metrics: SchedulerMetrics, stop: Cance
     Scheduler {
         cluster,
         state: SchedulerState::default(),
-        writer,
+        writer: Arc::new(writer),
+        bindings: FuturesUnordered::new(),
         metrics,
+        last_node: String::new(),
     }
     .run(changes, &stop)
     .await;
@@ -113,8 +125,11 @@ fn as_new<K>(object: Arc<K>) -> Change<K> {
 struct Scheduler {
     cluster: Cluster,
     state: SchedulerState,
-    writer: Writer,
+    writer: Arc<Writer>,
+    bindings: FuturesUnordered<Binding>,
     metrics: SchedulerMetrics,
+    /// The node at which the search for a pod ended that fitted on enough nodes; empty if each was looked at.
+    last_node: String,
 }
 
 impl Scheduler {
@@ -124,7 +139,15 @@ impl Scheduler {
         flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.drain(&mut changes);
-            if let Some(pod) = self.state.queue.pop(Instant::now()) {
+            // this also begins the bindings of the decisions before
+            while let Some(Some((pod, written))) = self.bindings.next().now_or_never() {
+                self.end_binding(&pod, written);
+            }
+            let can_bind = self.bindings.len() < MAX_BINDINGS;
+            if let Some(pod) = can_bind
+                .then(|| self.state.queue.pop(Instant::now()))
+                .flatten()
+            {
                 self.metrics.pending(self.state.queue.lengths());
                 let name = pod.name_any();
                 let scheduling = catch_panic(NAME, &name, self.schedule(&pod));
@@ -132,8 +155,8 @@ impl Scheduler {
                     return;
                 };
                 if done.is_err() {
-                    self.state.forget(&pod);
                     let uid = pod.uid().unwrap_or_default();
+                    self.state.forget(&uid, self.current(&pod));
                     self.state.queue.retry_later(&uid, Instant::now());
                 }
                 continue;
@@ -141,7 +164,7 @@ impl Scheduler {
             self.metrics.pending(self.state.queue.lengths());
             let due = self.state.queue.next_due();
             let retry = async {
-                match due {
+                match due.filter(|_| can_bind) {
                     Some(at) => sleep_until(at).await,
                     None => pending().await,
                 }
@@ -149,6 +172,7 @@ impl Scheduler {
             // every branch can be dropped at its await: messages stay in their channel, and ticks come again
             clock::select! {
                 () = stop.cancelled() => return,
+                Some((pod, written)) = self.bindings.next() => self.end_binding(&pod, written),
                 Some(change) = changes.pods.recv() => self.apply(&change, SchedulerState::pod),
                 Some(change) = changes.nodes.recv() => self.apply(&change, SchedulerState::node),
                 Some(change) = changes.claims.recv() => self.apply(&change, SchedulerState::claim),
@@ -218,7 +242,7 @@ impl Scheduler {
         }
     }
 
-    fn decide(&self, pod: &Pod, nominated: &[Arc<Pod>]) -> Decision {
+    fn decide(&mut self, pod: &Pod, nominated: &[Arc<Pod>]) -> Decision {
         let labels_of = |name: &str| -> BTreeMap<String, String> {
             let namespace = self.cluster.namespaces.get("", name);
             namespace
@@ -235,6 +259,7 @@ impl Scheduler {
                 nominated,
             },
             &self.cluster.budgets.all(),
+            &mut self.last_node,
         )
     }
 
@@ -249,25 +274,47 @@ impl Scheduler {
             .unwrap_or_default()
     }
 
-    async fn schedule(&mut self, pod: &Pod) {
+    /// Returns the pod as it is now, unless it was deleted or replaced.
+    fn current(&self, pod: &Pod) -> Option<Arc<Pod>> {
+        let namespace = pod.namespace().unwrap_or_default();
+        let current = self.cluster.pods.get(&namespace, &pod.name_any());
+        current.filter(|current| current.metadata.uid == pod.metadata.uid)
+    }
+
+    fn begin_binding(&mut self, pod: Arc<Pod>, node: String) {
+        self.state.assume(&pod, &node);
+        let writer = Arc::clone(&self.writer);
+        self.bindings.push(Box::pin(async move {
+            let binding = timeout(WRITE_TIMEOUT, writer.bind(&pod, &node));
+            let written = catch_panic(NAME, &pod.name_any(), binding).await;
+            (pod, written.ok())
+        }));
+    }
+
+    fn end_binding(&mut self, pod: &Pod, written: Option<Written<bool>>) {
+        let uid = pod.uid().unwrap_or_default();
+        if !matches!(written, Some(Ok(Ok(true)))) {
+            self.state.forget(&uid, self.current(pod));
+        }
+        match written {
+            Some(written) => {
+                let written = written.map(|bound| bound.map(drop));
+                self.end_attempt(pod, written, Attempt::Scheduled);
+            }
+            None => self.state.queue.retry_later(&uid, Instant::now()),
+        }
+    }
+
+    async fn schedule(&mut self, pod: &Arc<Pod>) {
         let uid = pod.uid().unwrap_or_default();
         let nominated = self.state.queue.nominated_pods();
-        let mut found = Attempt::Unschedulable;
         let written = match self.decide(pod, &nominated) {
             Decision::Bind(node) if !self.unprovisioned_claims(pod).is_empty() => {
                 // the pod is tried again when its claims are bound
                 let claims = self.unprovisioned_claims(pod);
                 timeout(WRITE_TIMEOUT, self.writer.select_node(&claims, &node)).await
             }
-            Decision::Bind(node) => {
-                found = Attempt::Scheduled;
-                self.state.assume(pod, &node);
-                let written = timeout(WRITE_TIMEOUT, self.writer.bind(pod, &node)).await;
-                if !matches!(written, Ok(Ok(true))) {
-                    self.state.forget(pod);
-                }
-                written.map(|bound| bound.map(drop))
-            }
+            Decision::Bind(node) => return self.begin_binding(Arc::clone(pod), node),
             Decision::Wait(why) => {
                 self.state.queue.mark_unschedulable(&uid, Instant::now());
                 timeout(WRITE_TIMEOUT, self.writer.unschedulable(pod, &why, None)).await
@@ -281,21 +328,26 @@ impl Scheduler {
                 .await
             }
         };
-        self.metrics.attempt(if matches!(written, Ok(Ok(()))) {
-            found
-        } else {
-            Attempt::Error
+        self.end_attempt(pod, written, Attempt::Unschedulable);
+    }
+
+    /// Counts an attempt to schedule a pod. After a failed request, the pod is tried again.
+    fn end_attempt(&mut self, pod: &Pod, written: Written<()>, result: Attempt) {
+        self.metrics.attempt(match written {
+            Ok(Ok(())) => result,
+            Ok(Err(_)) | Err(_) => Attempt::Error,
         });
+        let name = pod.name_any();
         match written {
-            Ok(Ok(())) => {}
+            Ok(Ok(())) => return,
             Ok(Err(error)) => {
-                warn!(pod = %pod.name_any(), error = &error as &dyn std::error::Error, "failed to schedule pod; retrying");
-                self.state.queue.retry_later(&uid, Instant::now());
+                warn!(pod = %name, error = &error as &dyn std::error::Error, "failed to schedule pod; retrying");
             }
             Err(_) => {
-                warn!(pod = %pod.name_any(), "failed to schedule pod: API request timed out; retrying");
-                self.state.queue.retry_later(&uid, Instant::now());
+                warn!(pod = %name, "failed to schedule pod: API request timed out; retrying");
             }
         }
+        let uid = pod.uid().unwrap_or_default();
+        self.state.queue.retry_later(&uid, Instant::now());
     }
 }

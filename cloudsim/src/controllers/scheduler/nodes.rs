@@ -1,6 +1,10 @@
 //! The nodes with their pods, updated by the watches and by the scheduler's own decisions. Pure.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
 
 use clock::HashMap;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -28,8 +32,8 @@ pub(super) struct Nodes {
     node_infos: BTreeMap<String, NodeInfo>,
     /// The node of each pod, by the pod's uid.
     node_of: HashMap<String, String>,
-    /// The number of pods with a required anti-affinity.
-    repelling: usize,
+    /// The names of nodes with pods that have an affinity or anti-affinity to other pods.
+    with_affinity: BTreeSet<String>,
 }
 
 /// Returns the node of a pod, if it has one.
@@ -55,12 +59,33 @@ pub(super) fn has_anti_affinity(pod: &Pod) -> bool {
     })
 }
 
+/// Reports whether the pod has an affinity or anti-affinity to other pods, required or preferred.
+pub(super) fn has_pod_affinity(pod: &Pod) -> bool {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    affinity.is_some_and(|affinity| {
+        affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some()
+    })
+}
+
 impl Nodes {
     /// Returns the existing nodes by name.
     pub(super) fn all(&self) -> impl Iterator<Item = (&Arc<Node>, &NodeInfo)> + Clone {
         self.node_infos
             .values()
             .filter_map(|node_info| Some((node_info.node.as_ref()?, node_info)))
+    }
+
+    /// Returns all existing nodes in their order, beginning after the one of this name.
+    pub(super) fn all_after(
+        &self,
+        name: &str,
+    ) -> impl Iterator<Item = (&Arc<Node>, &NodeInfo)> + Clone {
+        let later = (Bound::Excluded(name), Bound::Unbounded);
+        let later = self.node_infos.range::<str, _>(later);
+        let earlier = (Bound::Unbounded, Bound::Included(name));
+        let earlier = self.node_infos.range::<str, _>(earlier);
+        let all = later.chain(earlier);
+        all.filter_map(|(_, node_info)| Some((node_info.node.as_ref()?, node_info)))
     }
 
     /// Returns the number of existing nodes.
@@ -74,9 +99,9 @@ impl Nodes {
         Some((node_info.node.as_ref()?, node_info))
     }
 
-    /// Reports whether any pod has a required anti-affinity.
-    pub(super) fn has_any_anti_affinity(&self) -> bool {
-        self.repelling > 0
+    /// Returns the existing nodes with pods that have an affinity or anti-affinity to other pods.
+    pub(super) fn with_affinity(&self) -> impl Iterator<Item = (&Arc<Node>, &NodeInfo)> {
+        self.with_affinity.iter().filter_map(|name| self.get(name))
     }
 
     /// Adds or updates a node.
@@ -109,7 +134,9 @@ impl Nodes {
         };
         let node_info = self.node_infos.entry(name.to_owned()).or_default();
         add(&mut node_info.used, &requests_of(pod), 1);
-        self.repelling += usize::from(has_anti_affinity(pod));
+        if has_pod_affinity(pod) {
+            self.with_affinity.insert(name.to_owned());
+        }
         node_info.pods.insert(uid.clone(), Arc::clone(pod));
         self.node_of.insert(uid, name.to_owned());
     }
@@ -124,7 +151,10 @@ impl Nodes {
         };
         if let Some(pod) = node_info.pods.remove(uid) {
             add(&mut node_info.used, &requests_of(&pod), -1);
-            self.repelling -= usize::from(has_anti_affinity(&pod));
+            let mut others = node_info.pods.values();
+            if has_pod_affinity(&pod) && !others.any(|other| has_pod_affinity(other)) {
+                self.with_affinity.remove(&name);
+            }
         }
         if node_info.node.is_none() && node_info.pods.is_empty() {
             self.node_infos.remove(&name);

@@ -74,19 +74,8 @@ impl Neighbours {
         };
         let labels_of = view.snapshot.namespaces;
         found.is_one_of_them = found.near.iter().all(|term| term.matches(pod, labels_of));
-        let is_nominated = view
-            .snapshot
-            .nominated
-            .iter()
-            .any(|other| has_anti_affinity(other));
-        if found.near.is_empty()
-            && found.far.is_empty()
-            && !view.snapshot.nodes.has_any_anti_affinity()
-            && !is_nominated
-        {
-            return found;
-        }
-        for (node, node_info) in view.snapshot.nodes.all() {
+        let has_terms = !found.near.is_empty() || !found.far.is_empty();
+        for (node, node_info) in view.nodes_for_terms(has_terms) {
             for other in view.pods_on(node, node_info) {
                 if !found.near.is_empty()
                     && found.near.iter().all(|term| term.matches(other, labels_of))

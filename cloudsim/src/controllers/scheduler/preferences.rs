@@ -2,8 +2,6 @@
 //!
 //! Source: kube-scheduler's plugins of these names.
 
-use std::collections::BTreeMap;
-
 use clock::HashMap;
 use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
 use kube::ResourceExt;
@@ -50,7 +48,7 @@ fn affinity_sums(cycle: &CycleState<'_>) -> HashMap<Domain, i64> {
     let mut sums = HashMap::default();
     let (pod, labels_of) = (cycle.view.pod, cycle.view.snapshot.namespaces);
     let own = preferred_terms(pod);
-    for (node, node_info) in cycle.view.snapshot.nodes.all() {
+    for (node, node_info) in cycle.view.nodes_for_terms(!own.is_empty()) {
         for other in cycle.view.pods_on(node, node_info) {
             let mut add = |key: &str, weight: i64| {
                 if let Some(value) = node.labels().get(key) {
@@ -149,7 +147,6 @@ pub(super) fn score_spread(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)])
 
 /// Scores images that are present: larger ones, and those on more nodes, are better.
 pub(super) fn images(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Vec<i64> {
-    let sizes: Vec<BTreeMap<String, i64>> = nodes.iter().map(|(node, _)| images_of(node)).collect();
     let containers = cycle
         .view
         .spec
@@ -161,40 +158,32 @@ pub(super) fn images(cycle: &CycleState<'_>, nodes: &[(&Node, &NodeInfo)]) -> Ve
         .filter_map(|one| one.image.as_deref())
         .map(complete)
         .collect();
+    let sizes: Vec<Vec<Option<i64>>> = nodes
+        .iter()
+        .map(|(node, _)| wanted.iter().map(|image| size_of(image, node)).collect())
+        .collect();
+    let having: Vec<i64> = (0..wanted.len())
+        .map(|at| sizes.iter().map(|own| i64::from(own[at].is_some())).sum())
+        .collect();
     let count = i64::try_from(wanted.len()).unwrap_or(1).max(1);
     let total = i64::try_from(nodes.len()).unwrap_or(1).max(1);
-    let score = |own: &BTreeMap<String, i64>| {
-        let sum: i64 = wanted
-            .iter()
-            .filter_map(|image| {
-                let size = own.get(image)?;
-                let having = sizes
-                    .iter()
-                    .filter(|other| other.contains_key(image))
-                    .count();
-                Some(size * i64::try_from(having).unwrap_or(1) / total)
-            })
-            .sum();
+    let score = |own: &Vec<Option<i64>>| {
+        let shares = own.iter().zip(&having);
+        let shares = shares.filter_map(|(size, having)| Some((*size)? * having / total));
         let most = LARGE_IMAGE * count;
-        100 * (sum.clamp(SMALL_IMAGE, most) - SMALL_IMAGE) / (most - SMALL_IMAGE)
+        100 * (shares.sum::<i64>().clamp(SMALL_IMAGE, most) - SMALL_IMAGE) / (most - SMALL_IMAGE)
     };
     sizes.iter().map(score).collect()
 }
 
-fn images_of(node: &Node) -> BTreeMap<String, i64> {
-    let images = node
+/// Returns the size of an image on the node; `None` if it is not there.
+fn size_of(image: &str, node: &Node) -> Option<i64> {
+    let mut images = node
         .status
         .iter()
         .flat_map(|status| status.images.iter().flatten());
-    let named = images.flat_map(|image| {
-        let size = image.size_bytes.unwrap_or_default();
-        image
-            .names
-            .iter()
-            .flatten()
-            .map(move |name| (name.clone(), size))
-    });
-    named.collect()
+    let image = images.find(|one| one.names.iter().flatten().any(|name| name == image))?;
+    Some(image.size_bytes.unwrap_or_default())
 }
 
 /// Returns the image's name with its tag.

@@ -1,6 +1,11 @@
 //! The queue of pods that wait for a node, with back-off and unschedulable pods. Pure.
 
-use std::{cmp::Reverse, sync::Arc, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use clock::HashMap;
 use k8s_openapi::api::core::v1::Pod;
@@ -34,10 +39,34 @@ enum State {
     Unschedulable(Instant),
 }
 
-/// Pods by uid.
+impl State {
+    /// The place of its count in [`Queue::lengths`].
+    fn index(self) -> usize {
+        match self {
+            Self::Active => 0,
+            Self::Backoff(_) | Self::Retry(_) => 1,
+            Self::Unschedulable(_) => 2,
+        }
+    }
+}
+
+/// Highest priority, then longest wait.
+type Rank = (i32, Reverse<u64>);
+
+fn rank(entry: &Entry) -> Rank {
+    (priority(&entry.pod), Reverse(entry.since))
+}
+
+/// Pods by uid. What is asked for each pod that is scheduled is kept beside them, so that its cost does not grow with the queue.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     entries: HashMap<String, Entry>,
+    /// The uids of active pods.
+    active: BTreeMap<Rank, String>,
+    /// The uids of pods that are nominated to a node.
+    nominated: BTreeSet<String>,
+    /// The number of active, backed-off and unschedulable pods.
+    lengths: [usize; 3],
     next: u64,
 }
 
@@ -45,73 +74,103 @@ impl Queue {
     /// Adds or updates a pod that wants a node. It is tried again if its requirements have changed.
     pub(super) fn add(&mut self, pod: Arc<Pod>) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
-        if let Some(entry) = self.entries.get_mut(&uid) {
-            let asks_same =
-                entry.pod.spec == pod.spec && entry.pod.metadata.labels == pod.metadata.labels;
-            entry.pod = pod;
-            if !asks_same {
-                entry.state = State::Active;
+        let before = self.take(&uid);
+        let entry = match before {
+            Some(mut entry) => {
+                let asks_same =
+                    entry.pod.spec == pod.spec && entry.pod.metadata.labels == pod.metadata.labels;
+                entry.pod = pod;
+                if !asks_same {
+                    entry.state = State::Active;
+                }
+                entry
             }
-            return;
-        }
-        self.next += 1;
-        self.entries.insert(
-            uid,
-            Entry {
-                pod,
-                since: self.next,
-                failures: 0,
-                state: State::Active,
-            },
-        );
+            None => {
+                self.next += 1;
+                Entry {
+                    pod,
+                    since: self.next,
+                    failures: 0,
+                    state: State::Active,
+                }
+            }
+        };
+        self.put(uid, entry);
     }
 
     /// Removes a pod that has its node or no longer exists.
     pub(super) fn remove(&mut self, uid: &str) {
-        self.entries.remove(uid);
+        self.take(uid);
+    }
+
+    fn put(&mut self, uid: String, entry: Entry) {
+        self.lengths[entry.state.index()] += 1;
+        if entry.state == State::Active {
+            self.active.insert(rank(&entry), uid.clone());
+        }
+        if is_nominated(&entry.pod) {
+            self.nominated.insert(uid.clone());
+        }
+        self.entries.insert(uid, entry);
+    }
+
+    fn take(&mut self, uid: &str) -> Option<Entry> {
+        let entry = self.entries.remove(uid)?;
+        self.lengths[entry.state.index()] -= 1;
+        self.active.remove(&rank(&entry));
+        self.nominated.remove(uid);
+        Some(entry)
+    }
+
+    fn set_state(&mut self, uid: &str, change: impl FnOnce(&mut Entry)) {
+        if let Some(mut entry) = self.take(uid) {
+            change(&mut entry);
+            self.put(uid.to_owned(), entry);
+        }
+    }
+
+    /// Returns the best of the pods in back-off whose state is of this kind.
+    fn best_waiting(&self, is_chosen: impl Fn(State) -> bool) -> Option<(Rank, String)> {
+        let [_, waiting, _] = self.lengths;
+        if waiting == 0 {
+            return None;
+        }
+        let chosen = self.entries.iter();
+        let chosen = chosen.filter(|(_, entry)| is_chosen(entry.state));
+        let best = chosen.max_by_key(|(_, entry)| rank(entry))?;
+        Some((rank(best.1), best.0.clone()))
     }
 
     /// Takes the active pod of the highest priority, and of these the one that waits longest. A pod in back-off is taken early if none is
     /// active.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Arc<Pod>> {
-        let rank = |entry: &Entry| (priority(&entry.pod), Reverse(entry.since));
-        let is_due = |entry: &&Entry| match entry.state {
-            State::Active => true,
+        let active = self.active.last_key_value();
+        let active = active.map(|(rank, uid)| (*rank, uid.clone()));
+        let due = self.best_waiting(|state| match state {
             State::Backoff(at) | State::Retry(at) => at <= now,
-            State::Unschedulable(_) => false,
-        };
-        let waits = |entry: &&Entry| matches!(entry.state, State::Backoff(_));
-        let next = self
-            .entries
-            .values()
-            .filter(is_due)
-            .max_by_key(|entry| rank(entry));
-        let next = next.or_else(|| {
-            self.entries
-                .values()
-                .filter(waits)
-                .max_by_key(|entry| rank(entry))
-        })?;
-        let next = next.pod.metadata.uid.clone();
-        let entry = self.entries.get_mut(next.as_deref().unwrap_or_default())?;
-        entry.state = State::Unschedulable(now);
-        Some(Arc::clone(&entry.pod))
+            State::Active | State::Unschedulable(_) => false,
+        });
+        let early = || self.best_waiting(|state| matches!(state, State::Backoff(_)));
+        let next = active.into_iter().chain(due).max().or_else(early);
+        let (_, uid) = next?;
+        self.set_state(&uid, |entry| entry.state = State::Unschedulable(now));
+        self.entries.get(&uid).map(|entry| Arc::clone(&entry.pod))
     }
 
     /// Marks the pod as unschedulable.
     pub(super) fn mark_unschedulable(&mut self, uid: &str, now: Instant) {
-        if let Some(entry) = self.entries.get_mut(uid) {
+        self.set_state(uid, |entry| {
             entry.failures = entry.failures.saturating_add(1);
             entry.state = State::Unschedulable(now);
-        }
+        });
     }
 
     /// Queues a pod again after an attempt that was not completed.
     pub(super) fn retry_later(&mut self, uid: &str, now: Instant) {
-        if let Some(entry) = self.entries.get_mut(uid) {
+        self.set_state(uid, |entry| {
             entry.failures = entry.failures.saturating_add(1);
             entry.state = State::Retry(now + backoff(entry.failures));
-        }
+        });
     }
 
     /// Returns when the next pod is due whose API call failed.
@@ -123,60 +182,53 @@ impl Queue {
         self.entries.values().filter_map(due).min()
     }
 
+    /// Returns the uids of unschedulable pods that `concerned` selects, by the pod and the time since when it is unschedulable.
+    fn unschedulable(&self, concerned: impl Fn(&Pod, Instant) -> bool) -> Vec<String> {
+        let [_, _, unschedulable] = self.lengths;
+        if unschedulable == 0 {
+            return Vec::new();
+        }
+        let concerned = |(uid, entry): (&String, &Entry)| match entry.state {
+            State::Unschedulable(since) => concerned(&entry.pod, since).then(|| uid.clone()),
+            State::Active | State::Backoff(_) | State::Retry(_) => None,
+        };
+        self.entries.iter().filter_map(concerned).collect()
+    }
+
     /// Queues the unschedulable pods that a change may concern.
     pub(super) fn wake(&mut self, concerned: impl Fn(&Pod) -> bool) {
-        for entry in self
-            .entries
-            .values_mut()
-            .filter(|entry| concerned(&entry.pod))
-        {
-            if let State::Unschedulable(since) = entry.state {
-                entry.state = State::Backoff(since + backoff(entry.failures));
-            }
+        for uid in self.unschedulable(|pod, _| concerned(pod)) {
+            self.set_state(&uid, |entry| {
+                if let State::Unschedulable(since) = entry.state {
+                    entry.state = State::Backoff(since + backoff(entry.failures));
+                }
+            });
         }
     }
 
     /// Queues pods that have been unschedulable for too long.
     pub(super) fn flush(&mut self, now: Instant) {
-        for entry in self.entries.values_mut() {
-            if matches!(entry.state, State::Unschedulable(since) if now.duration_since(since) >= MAX_UNSCHEDULABLE)
-            {
-                entry.state = State::Active;
-            }
+        for uid in self.unschedulable(|_, since| now.duration_since(since) >= MAX_UNSCHEDULABLE) {
+            self.set_state(&uid, |entry| entry.state = State::Active);
         }
     }
 
     /// Returns the number of active, backed-off and unschedulable pods.
     pub(super) fn lengths(&self) -> [usize; 3] {
-        let mut lengths = [0; 3];
-        for entry in self.entries.values() {
-            let index = match entry.state {
-                State::Active => 0,
-                State::Backoff(_) | State::Retry(_) => 1,
-                State::Unschedulable(_) => 2,
-            };
-            lengths[index] += 1;
-        }
-        lengths
+        self.lengths
     }
 
     /// Returns the pods that are nominated to a node.
     pub(super) fn nominated_pods(&self) -> Vec<Arc<Pod>> {
-        let is_nominated = |pod: &&Arc<Pod>| {
-            pod.status.as_ref().is_some_and(|status| {
-                status
-                    .nominated_node_name
-                    .as_ref()
-                    .is_some_and(|name| !name.is_empty())
-            })
-        };
-        self.entries
-            .values()
-            .map(|entry| &entry.pod)
-            .filter(is_nominated)
-            .cloned()
-            .collect()
+        let pod = |uid| self.entries.get(uid).map(|entry| Arc::clone(&entry.pod));
+        self.nominated.iter().filter_map(pod).collect()
     }
+}
+
+fn is_nominated(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let name = status.and_then(|status| status.nominated_node_name.as_deref());
+    name.is_some_and(|name| !name.is_empty())
 }
 
 fn backoff(failures: u32) -> Duration {

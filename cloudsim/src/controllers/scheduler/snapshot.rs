@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use kubeapi::object::resources::{Amounts, requests_of};
 
 use super::{
-    nodes::{NodeInfo, Nodes, add},
+    nodes::{NodeInfo, Nodes, add, has_pod_affinity},
     storage::Storage,
 };
 
@@ -60,6 +60,21 @@ impl PodView<'_> {
             .filter(|(uid, _)| !self.hidden.contains(*uid))
             .map(|(_, pod)| pod);
         there.chain(self.nominated_to(node))
+    }
+
+    /// Returns the nodes whose pods count for terms about other pods: all if this pod has such terms, and otherwise those with pods that
+    /// have some.
+    pub(super) fn nodes_for_terms(
+        &self,
+        has_terms: bool,
+    ) -> Box<dyn Iterator<Item = (&Arc<Node>, &NodeInfo)> + '_> {
+        let Snapshot {
+            nodes, nominated, ..
+        } = self.snapshot;
+        if has_terms || nominated.iter().any(|pod| has_pod_affinity(pod)) {
+            return Box::new(nodes.all());
+        }
+        Box::new(nodes.with_affinity())
     }
 
     fn nominated_to<'b>(&'b self, node: &'b Node) -> impl Iterator<Item = &'b Arc<Pod>> {

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 
 use super::{
     node_state::is_ready,
-    nodes::{Nodes, node_of},
+    nodes::{Nodes, has_pod_affinity, node_of},
     queue::Queue,
     storage::{Storage, claims_of},
 };
@@ -45,15 +45,10 @@ pub(super) fn wants_a_node(pod: &Pod) -> bool {
 }
 
 /// Reports whether the pod's placement depends on other pods.
-fn has_neighbours(pod: &Pod) -> bool {
-    pod.spec.as_ref().is_some_and(|spec| {
-        spec.affinity.as_ref().is_some_and(|affinity| {
-            affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some()
-        }) || spec
-            .topology_spread_constraints
-            .as_ref()
-            .is_some_and(|all| !all.is_empty())
-    })
+pub(super) fn has_neighbours(pod: &Pod) -> bool {
+    let spread = pod.spec.as_ref();
+    let spread = spread.and_then(|spec| spec.topology_spread_constraints.as_ref());
+    has_pod_affinity(pod) || spread.is_some_and(|all| !all.is_empty())
 }
 
 fn has_volumes(pod: &Pod) -> bool {
@@ -209,14 +204,18 @@ impl SchedulerState {
         self.queue.wake(has_neighbours);
     }
 
-    /// Reverts [`Self::assume`] after a failed binding: the pod waits again. If it is gone or has another node, the watch reports that.
-    pub(super) fn forget(&mut self, pod: &Pod) {
-        let uid = pod.uid().unwrap_or_default();
-        self.assumed.remove(&uid);
-        self.take(&uid);
-        self.queue.add(Arc::new(pod.clone()));
-        self.queue
-            .mark_unschedulable(&uid, tokio::time::Instant::now());
+    /// Reverts [`Self::assume`] after a failed binding: the pod waits again, as it is now. Does nothing if a watch has reported meanwhile
+    /// that it is gone or has a node.
+    pub(super) fn forget(&mut self, uid: &str, now: Option<Arc<Pod>>) {
+        if !self.assumed.remove(uid) {
+            return;
+        }
+        self.take(uid);
+        if let Some(pod) = now.filter(|pod| wants_a_node(pod)) {
+            self.queue.add(pod);
+            self.queue
+                .mark_unschedulable(uid, tokio::time::Instant::now());
+        }
     }
 }
 
@@ -244,6 +243,72 @@ mod tests {
                 wants_a_node(&serde_json::from_value(pod).unwrap()),
                 wants,
                 "{spec}"
+            );
+        }
+    }
+
+    #[test]
+    fn affinities_to_pods_and_spreads_depend_on_other_pods() {
+        for (spec, expected) in [
+            (json!({}), false),
+            (json!({"affinity": {}}), false),
+            (json!({"affinity": {"nodeAffinity": {}}}), false),
+            (json!({"affinity": {"podAffinity": {}}}), true),
+            (json!({"affinity": {"podAntiAffinity": {}}}), true),
+            (json!({"topologySpreadConstraints": []}), false),
+            (
+                json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]}),
+                true,
+            ),
+        ] {
+            let mut pod = json!({"metadata": {"name": "p"}, "spec": spec});
+            pod["spec"]["containers"] = json!([]);
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            assert_eq!(has_neighbours(&pod), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_pod_whose_binding_failed_waits_as_it_is_now() {
+        let pod = |label: &str, node: Option<&str>| {
+            let metadata =
+                json!({"name": "p", "namespace": "default", "uid": "1", "labels": {"a": label}});
+            let pod = json!({"metadata": metadata, "spec": {"containers": [], "nodeName": node}});
+            Arc::<Pod>::new(serde_json::from_value(pod).unwrap())
+        };
+        let reported = |object: Arc<Pod>, gone| Change {
+            before: None,
+            object,
+            gone,
+        };
+        let (old, new, bound) = (pod("old", None), pod("new", None), pod("old", Some("b")));
+        for (meanwhile, now, waits) in [
+            (vec![], Some(&old), Some(&old)),
+            (vec![reported(new.clone(), false)], Some(&new), Some(&new)),
+            // the watch is behind what the API has answered
+            (vec![], None, None),
+            (vec![reported(old.clone(), true)], None, None),
+            (vec![reported(bound.clone(), false)], Some(&bound), None),
+            // the informer of pods is behind the watch
+            (vec![reported(old.clone(), true)], Some(&old), None),
+        ] {
+            let mut state = SchedulerState::default();
+            state.pod(&reported(old.clone(), false));
+            state.assume(&old, "a");
+            assert_eq!(state.queue.lengths(), [0; 3]);
+            for change in &meanwhile {
+                state.pod(change);
+            }
+            state.forget("1", now.cloned());
+            assert_eq!(state.queue.lengths()[2], usize::from(waits.is_some()));
+            state.queue.wake(|_| true);
+            let next = state.queue.pop(tokio::time::Instant::now());
+            assert_eq!(next.as_ref(), waits);
+            assert_eq!(
+                state.nodes.has_pod("1"),
+                meanwhile
+                    .iter()
+                    .any(|change| node_of(&change.object).is_some())
             );
         }
     }

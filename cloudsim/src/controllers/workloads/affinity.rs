@@ -1,5 +1,7 @@
 //! Whether a pod may be on a node: selectors, affinity, taints. Pure.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{
     Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration,
 };
@@ -11,16 +13,26 @@ pub(crate) fn matches_node(spec: &PodSpec, node: &Node) -> bool {
     if !selector.all(|(key, value)| node.labels().get(key) == Some(value)) {
         return false;
     }
-    let affinity = spec
-        .affinity
+    node_requirement(spec).is_none_or(|required| selects(required, node))
+}
+
+fn node_requirement(spec: &PodSpec) -> Option<&NodeSelector> {
+    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    affinity
+        .required_during_scheduling_ignored_during_execution
         .as_ref()
-        .and_then(|affinity| affinity.node_affinity.as_ref());
-    let required = affinity.and_then(|affinity| {
-        affinity
-            .required_during_scheduling_ignored_during_execution
-            .as_ref()
-    });
-    required.is_none_or(|required| selects(required, node))
+}
+
+/// Returns the names of the only nodes that the required node affinity can match, as kube-scheduler's `NodeAffinity` does before it looks
+/// at nodes; `None` if it does not name them.
+pub(crate) fn only_names(spec: &PodSpec) -> Option<BTreeSet<&str>> {
+    let mut names = BTreeSet::new();
+    for term in &node_requirement(spec)?.node_selector_terms {
+        let mut fields = term.match_fields.iter().flatten();
+        let named = fields.find(|field| field.key == "metadata.name" && field.operator == "In")?;
+        names.extend(named.values.iter().flatten().map(String::as_str));
+    }
+    Some(names)
 }
 
 /// Reports whether one of the selector's terms matches the node.
@@ -152,6 +164,28 @@ mod tests {
                 "{term}"
             );
         }
+    }
+
+    #[test]
+    fn names_of_nodes_are_known_if_each_term_has_them() {
+        let names = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a", "b"]}]});
+        let other = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["c"]}],
+            "matchExpressions": [{"key": "zone", "operator": "Exists"}]});
+        let not = json!({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["a"]}]});
+        let label = json!({"matchExpressions": [{"key": "zone", "operator": "Exists"}]});
+        for (terms, expected) in [
+            (json!([names]), Some(vec!["a", "b"])),
+            (json!([names, other]), Some(vec!["a", "b", "c"])),
+            (json!([names, label]), None),
+            (json!([not]), None),
+        ] {
+            let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
+            let spec: PodSpec =
+                serde_json::from_value(json!({"containers": [], "affinity": affinity})).unwrap();
+            let found = only_names(&spec).map(|names| names.into_iter().collect::<Vec<_>>());
+            assert_eq!(found, expected, "{terms}");
+        }
+        assert_eq!(only_names(&PodSpec::default()), None);
     }
 
     #[test]

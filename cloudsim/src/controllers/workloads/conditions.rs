@@ -62,12 +62,13 @@ impl Condition<'_> {
         });
     }
 
-    /// Sets it in a replica set's conditions.
+    /// Sets it in a replica set's conditions. As in Kubernetes, a condition with the same reason stays: the messages of refusals have names
+    /// of pods, and each change would be a reason to create pods at once.
     pub(crate) fn set_replica_set(self, conditions: &mut Vec<ReplicaSetCondition>, now: Timestamp) {
         let known = conditions.iter().any(|old| {
             old.type_ == self.type_
                 && old.status == self.status()
-                && old.message.as_ref() == Some(&self.message)
+                && old.reason.as_deref() == Some(self.reason)
         });
         if known {
             return;
@@ -99,5 +100,38 @@ impl Condition<'_> {
             last_probe_time: Some(seconds(now)),
             last_transition_time: Some(seconds(now)),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_of_a_replica_set_changes_with_its_status_or_reason_only() {
+        let condition = |reason: &'static str, message: &str| Condition {
+            type_: "ReplicaFailure",
+            holds: true,
+            reason,
+            message: message.to_owned(),
+        };
+        let mut all = Vec::new();
+        let rows = [
+            (condition("FailedCreate", "pod a"), "pod a"),
+            (condition("FailedCreate", "pod b"), "pod a"),
+            (condition("FailedDelete", "pod c"), "pod c"),
+            (
+                Condition {
+                    holds: false,
+                    ..condition("FailedDelete", "pod d")
+                },
+                "pod d",
+            ),
+        ];
+        for (row, expected) in rows {
+            row.set_replica_set(&mut all, Timestamp::UNIX_EPOCH);
+            let messages: Vec<_> = all.iter().map(|one| one.message.as_deref()).collect();
+            assert_eq!(messages, [Some(expected)]);
+        }
     }
 }

@@ -8,6 +8,7 @@ use kube::ResourceExt;
 
 use super::shared::{CONCURRENT_WRITES, Namespaced, Shared};
 use crate::controllers::{
+    api_status,
     events::{Component, NewEvent},
     informers::{Failure, Informer},
 };
@@ -30,7 +31,8 @@ impl Shared {
                     format!("Created pod: {}", pod.name_any()),
                 ),
                 Err(error) => {
-                    NewEvent::warning(by, "FailedCreate", format!("Error creating: {error}"))
+                    let message = format!("Error creating: {}", api_status::text(error));
+                    NewEvent::warning(by, "FailedCreate", message)
                 }
             };
             self.events.record(owner, told);

@@ -4,7 +4,7 @@
 //! that is on the wire; it follows it.
 
 use clock::{HashMap, Instant};
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use wire::{Message, lane::ATTEMPTS};
 
@@ -23,7 +23,7 @@ struct InFlight {
 #[derive(Debug)]
 pub(super) enum Step {
     /// Write this message.
-    Send(Box<Message>),
+    Send(Arc<Message>),
     /// Do nothing before this instant.
     Wait(Instant),
     /// Do nothing until a message is offered.
@@ -60,12 +60,9 @@ impl AckLane {
         if self.is_superseded(&delivery) {
             return;
         }
-        if self
-            .pending
-            .insert(delivery.key.clone(), delivery.clone())
-            .is_none()
-        {
-            self.order.push_back(delivery.key);
+        let key = delivery.key.clone();
+        if self.pending.insert(key.clone(), delivery).is_none() {
+            self.order.push_back(key);
         }
     }
 
@@ -101,7 +98,7 @@ impl AckLane {
             if in_flight.attempts < attempts {
                 in_flight.attempts += 1;
                 in_flight.sent = now;
-                return Step::Send(Box::new(in_flight.delivery.message.clone()));
+                return Step::Send(Arc::clone(&in_flight.delivery.message));
             }
             if let Some(in_flight) = self.in_flight.take() {
                 self.requeue(in_flight.delivery);
@@ -109,14 +106,14 @@ impl AckLane {
         }
         while let Some((key, exhausted)) = self.next() {
             if let Some(delivery) = self.pending.remove(&key) {
-                let message = delivery.message.clone();
+                let message = Arc::clone(&delivery.message);
                 self.in_flight = Some(InFlight {
                     delivery,
                     sent: now,
                     attempts: 1,
                     exhausted,
                 });
-                return Step::Send(Box::new(message));
+                return Step::Send(message);
             }
         }
         Step::Idle

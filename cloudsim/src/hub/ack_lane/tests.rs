@@ -19,13 +19,13 @@ fn delivery(uid: &str, revision: Option<u64>) -> Delivery {
             uid: uid.into(),
         }),
         revision,
-        message,
+        message: Arc::new(message),
     }
 }
 
 fn send(lane: &mut AckLane, now: Instant) -> Option<String> {
     match lane.step(now) {
-        Step::Send(message) => Some(message.header.msg_id),
+        Step::Send(message) => Some(message.header.msg_id.clone()),
         Step::Wait(_) | Step::Idle => None,
     }
 }

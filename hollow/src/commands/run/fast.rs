@@ -1,22 +1,26 @@
 //! `cloudsim run --fast`: a scenario in virtual time, on a thread of its own.
 
-use std::{fs, path::Path, thread};
+use std::{collections::BTreeSet, fs, path::Path, thread};
 
 use anyhow::{Context, bail};
-use clock::Simulated;
+use clock::{Simulated, Trace};
+use record::Recorder;
 use tokio::sync::oneshot;
+use wire::text::count;
 
 use super::{print_line, print_step};
 use crate::{
     cli::Run,
-    scenario::{self, Outcome, Scenario},
+    scenario::{self, Outcome, Scenario, ScenarioFault, StepOutcome},
 };
 
-/// Runs a scenario. Its first step begins at the start of 2030.
+/// How many of the last events of a failed run are printed.
+const LAST_EVENTS: usize = 20;
+
+/// Runs a scenario with each seed until one fails. Its first step begins at the start of 2030.
 pub(super) async fn run(
     scenario: &Scenario,
     file: &Path,
-    directory: &Path,
     options: &Run,
 ) -> anyhow::Result<Outcome> {
     if scenario.recordings().next().is_some() {
@@ -28,14 +32,65 @@ pub(super) async fn run(
     if scenario.uses_quic() {
         print_line("  note: nodes with QUIC have links in the process in virtual time");
     }
-    let seed = options.seed.or(scenario.seed()).unwrap_or(1);
-    let keeps_all = options.trace.is_some();
-    let (scenario, file, directory) = (scenario.clone(), file.to_owned(), directory.to_owned());
+    let mut seed = scenario.seed();
+    let last = seed.saturating_add(options.seeds - 1);
+    loop {
+        // of many runs, only the failed one is of interest
+        let told = if options.seeds == 1 {
+            print_step
+        } else {
+            |_: &StepOutcome| ()
+        };
+        let simulated = simulate(scenario, file, seed, options.trace.is_some(), told).await?;
+        let Simulated {
+            result: outcome,
+            trace,
+            elapsed,
+        } = simulated;
+        if options.seeds != 1 && !outcome.is_passed() {
+            outcome.steps.iter().for_each(print_step);
+        }
+        print_line(&format!(
+            "  virtual time {:.3} s, seed {seed}, trace {:016x} of {} lines",
+            elapsed.as_secs_f64(),
+            trace.digest,
+            trace.lines
+        ));
+        if let Some(path) = &options.trace {
+            write_trace(path, &trace)?;
+        }
+        if !outcome.is_passed() {
+            print_failed(seed, &trace);
+            if options.shrink {
+                shrink(scenario, file, seed, &outcome).await?;
+            }
+            return Ok(outcome);
+        }
+        if seed == last {
+            return Ok(outcome);
+        }
+        seed += 1;
+    }
+}
+
+/// Runs a scenario in virtual time, in a directory of its own.
+async fn simulate(
+    scenario: &Scenario,
+    file: &Path,
+    seed: u64,
+    keeps_all: bool,
+    told: fn(&StepOutcome),
+) -> anyhow::Result<Simulated<Outcome>> {
+    let directory =
+        tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
+    let (file, path) = (file.to_owned(), directory.path().to_owned());
+    let mut scenario = scenario.clone();
+    scenario.set_seed(seed);
     let (done, ended) = oneshot::channel();
     thread::Builder::new()
         .name("simulation".to_owned())
         .spawn(move || {
-            let running = scenario::run(&scenario, &file, &directory, Some(seed), &print_step);
+            let running = scenario::run(&scenario, &file, &path, &told);
             let ran = match keeps_all {
                 true => clock::simulate_with_trace(seed, running),
                 false => clock::simulate(seed, running),
@@ -45,26 +100,63 @@ pub(super) async fn run(
         })
         .context("cannot start a thread for the simulation")?;
     let ran = ended.await.context("the simulation has panicked")?;
-    let Simulated {
-        result,
-        trace,
-        elapsed,
-    } = ran.context("cannot start the simulation")?;
-    print_line(&format!(
-        "  virtual time {:.3} s, seed {seed}, trace {:016x} of {} lines",
-        elapsed.as_secs_f64(),
-        trace.digest,
-        trace.lines
-    ));
-    if let Some(path) = &options.trace {
-        let mut text: Vec<String> = trace.kept.into();
-        text.push(String::new());
-        fs::write(path, text.join("\n")).with_context(|| {
-            format!(
-                "cannot write {}; name another file with --trace",
-                path.display()
-            )
-        })?;
+    ran.context("cannot start the simulation")
+}
+
+fn write_trace(path: &Path, trace: &Trace) -> anyhow::Result<()> {
+    let lines: Vec<&str> = trace.kept.iter().map(String::as_str).chain([""]).collect();
+    fs::write(path, lines.join("\n")).with_context(|| {
+        format!(
+            "cannot write {}; name another file with --trace",
+            path.display()
+        )
+    })
+}
+
+fn print_failed(seed: u64, trace: &Trace) {
+    let skipped = trace.kept.len().saturating_sub(LAST_EVENTS);
+    print_line("  last events:");
+    for line in trace.kept.iter().skip(skipped) {
+        print_line(&format!("    {line}"));
     }
-    Ok(result)
+    print_line(&format!("  run it again with --fast --seed {seed}"));
+}
+
+/// Searches for the faults that are needed for the failure, and prints them.
+async fn shrink(
+    scenario: &Scenario,
+    file: &Path,
+    seed: u64,
+    failed: &Outcome,
+) -> anyhow::Result<()> {
+    let (faults, failure) = (scenario.faults(), failed.failure());
+    let mut runs = 0;
+    let mut scenario = scenario.clone();
+    // only the first run is recorded
+    scenario.set_recorder(Recorder::default());
+    let kept = scenario::shrink(faults.len(), async |kept: &BTreeSet<usize>| {
+        runs += 1;
+        let removed: Vec<&ScenarioFault> = faults
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| !kept.contains(number))
+            .map(|(_, fault)| fault)
+            .collect();
+        let smaller = scenario.without(&removed);
+        let ran = simulate(&smaller, file, seed, false, |_| ()).await?;
+        anyhow::Ok(ran.result.failure() == failure)
+    });
+    let kept = kept.await?;
+    print_line(&format!(
+        "  {} of {} {} needed for this failure ({}):",
+        kept.len(),
+        count(faults.len(), "fault"),
+        if kept.len() == 1 { "is" } else { "are" },
+        count(runs, "run")
+    ));
+    for number in &kept {
+        let fault = &faults[*number];
+        print_line(&format!("    line {}: {}", fault.line, fault.title));
+    }
+    Ok(())
 }

@@ -13,14 +13,14 @@ use wire::text::count;
 
 mod fast;
 
-use super::{Signals, print_line};
+use super::{Signals, print_line, up::start_recording};
 use crate::{
     cli::Run,
     scenario::{self, Faulty, Scenario, StepOutcome, Verdict},
 };
 
 /// The largest scenario, in bytes.
-const MAX_SCENARIO_BYTES: u64 = 1024 * 1024;
+const MAX_SCENARIO_BYTES: u64 = 16 * 1024 * 1024;
 /// The exit code if a file is not a valid scenario.
 const NO_SCENARIO: u8 = 2;
 
@@ -42,26 +42,40 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
     if wrong {
         return Ok(ExitCode::from(NO_SCENARIO));
     }
+    if options.record.is_some() && (scenarios.len() != 1 || options.seeds != 1) {
+        bail!("--record writes one recording: give it one scenario and one seed");
+    }
+    let recording = start_recording(options.record.as_deref(), false)?;
+    for (_, scenario) in &mut scenarios {
+        options
+            .seed
+            .iter()
+            .for_each(|seed| scenario.set_seed(*seed));
+        recording
+            .iter()
+            .for_each(|it| scenario.set_recorder(it.recorder()));
+    }
     let mut signals = Signals::listen()?;
     let mut outcomes = Vec::new();
     for (file, scenario) in &scenarios {
         print_line(&format!("{} ({})", scenario.name, file.display()));
-        let directory =
-            tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
         let running = async {
-            match options.fast {
-                true => fast::run(scenario, file, directory.path(), &options).await,
-                false => {
-                    let seed = options.seed;
-                    Ok(scenario::run(scenario, file, directory.path(), seed, &print_step).await)
-                }
+            if options.fast {
+                return fast::run(scenario, file, &options).await;
             }
+            let directory =
+                tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
+            let running = scenario::run(scenario, file, directory.path(), &print_step);
+            Ok(Box::pin(running).await)
         };
         clock::select! {
             // cancel-safe: the program ends then, and the directory is removed.
             outcome = Box::pin(running) => outcomes.push(outcome?),
             () = signals.wait() => bail!("stopped by a signal before all steps were done"),
         }
+    }
+    if let Some(recording) = recording {
+        recording.finish();
     }
     if let Some(junit) = &options.junit {
         std::fs::write(junit, scenario::junit(&outcomes)).with_context(|| {

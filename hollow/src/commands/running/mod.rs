@@ -1,5 +1,6 @@
 //! The records of this user's clouds: one file per process, in a directory that only the user can read. A record is written when its
-//! cloud begins to start; the records and logs of clouds that have ended are removed when the directory is read.
+//! cloud begins to start; the records and logs of clouds that have ended are removed when the directory is read, except the log of the
+//! last one that has crashed.
 
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -15,6 +16,7 @@ use limits::read_regular_text;
 use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
+use tracing::warn;
 
 use super::process::{Process, start_ticks};
 
@@ -23,6 +25,8 @@ const MAX_RECORD_BYTES: u64 = 64 * 1024;
 const MAX_FILES: usize = 2000;
 /// The directory of the records of the packaged service (`packaging/cloudsim.service`), which root can read.
 const SERVICE: &str = "/run/cloudsim/cloudsim";
+/// The log of the last cloud that has crashed, beside the records.
+const CRASHED_LOG: &str = "crashed.log";
 /// How long a start waits for others that write their records, and how often it tries.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
@@ -270,25 +274,53 @@ fn others(directory: &Path) -> Vec<RunningCloud> {
 
 /// Reads the record of a running cloud.
 fn read_running(file: &Path) -> Option<RunningCloud> {
+    read_record(file).filter(|cloud| cloud.process.is_running())
+}
+
+fn read_record(file: &Path) -> Option<RunningCloud> {
     let text = read_regular_text(file, MAX_RECORD_BYTES).ok()?;
-    let cloud: RunningCloud = serde_json::from_str(&text).ok()?;
-    cloud.process.is_running().then_some(cloud)
+    serde_json::from_str(&text).ok()
 }
 
 /// Reads a record. That of a process that has ended, as after `kill -9`, is removed, and so is what is no record.
 fn read(file: &Path) -> Option<RunningCloud> {
-    let running = read_running(file);
-    if running.is_none() {
-        let _ = fs::remove_file(file);
+    let cloud = read_record(file);
+    if let Some(cloud) = cloud.as_ref().filter(|cloud| cloud.process.is_running()) {
+        return Some(cloud.clone());
     }
-    running
+    // the process that waits for a start shows its log
+    let crashed = cloud.filter(|cloud| !cloud.is_starting);
+    if let Some(log) = crashed.and_then(|cloud| cloud.log).and_then(keep_crashed) {
+        warn!(
+            log = %log.display(),
+            "cloud ended unexpectedly; its log shows the cause"
+        );
+    }
+    let _ = fs::remove_file(file);
+    None
+}
+
+/// Keeps the log of a cloud that has crashed: one that is beside the records is renamed, since it would be removed. Returns its path.
+fn keep_crashed(log: PathBuf) -> Option<PathBuf> {
+    let is_beside = starter(&log).is_some();
+    let kept = match is_beside {
+        true => log.with_file_name(CRASHED_LOG),
+        false => log.clone(),
+    };
+    let exists = fs::metadata(&log).is_ok_and(|log| log.is_file());
+    let is_kept = exists && (!is_beside || fs::rename(&log, &kept).is_ok());
+    is_kept.then_some(kept)
+}
+
+/// Returns the process that started the cloud of a log beside the records, whose number is the log's name.
+fn starter(log: &Path) -> Option<i32> {
+    log.file_stem()?.to_str()?.parse().ok()
 }
 
 /// Removes a log unless it is that of a running cloud, or its name is the number of a running process, which is about to start a cloud.
 fn remove_useless(log: &Path, used: &[&Path]) {
-    let name = log.file_stem().and_then(|name| name.to_str());
-    let starter = name.and_then(|name| name.parse().ok());
-    if !used.contains(&log) && starter.and_then(start_ticks).is_none() {
+    let is_crashed = log.file_name().is_some_and(|name| name == CRASHED_LOG);
+    if !is_crashed && !used.contains(&log) && starter(log).and_then(start_ticks).is_none() {
         let _ = fs::remove_file(log);
     }
 }

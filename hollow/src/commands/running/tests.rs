@@ -123,6 +123,34 @@ async fn log_is_kept_while_its_cloud_runs_or_is_being_started() {
 }
 
 #[tokio::test]
+async fn log_of_a_crashed_cloud_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let records = records(directory.path());
+    let ended = Process {
+        started: own().started + 1,
+        ..own()
+    };
+    let beside = records.directory().unwrap().join("4711.log");
+    let own_log = directory.path().join("cloudsim.log");
+    for log in [&beside, &own_log] {
+        fs::write(log, "panicked").unwrap();
+        let crashed = RunningCloud {
+            log: Some(log.clone()),
+            ..cloud(ended.clone(), "cloudsim")
+        };
+        std::mem::forget(records.add(crashed).await.unwrap());
+        for _ in 0..2 {
+            assert!(records.list().unwrap().is_empty());
+        }
+    }
+    assert!(!beside.exists());
+    let kept = records.directory.join(CRASHED_LOG);
+    for log in [kept, own_log] {
+        assert_eq!(fs::read_to_string(log).unwrap(), "panicked");
+    }
+}
+
+#[tokio::test]
 async fn entries_of_a_kubeconfig_belong_to_one_cloud() {
     let directory = tempfile::tempdir().unwrap();
     let records = records(directory.path());

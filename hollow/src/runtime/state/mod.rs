@@ -15,8 +15,12 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
+use serde::{Deserialize, Serialize};
 use wire::cri::{ContainerEventResponse, ContainerEventType};
 
 use self::address::Addresses;
@@ -76,6 +80,47 @@ impl Changes {
     }
 }
 
+/// What of a runtime outlives it.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(super) struct Records {
+    pub(super) sandboxes: Vec<Sandbox>,
+    pub(super) containers: Vec<Container>,
+    pub(super) images: Vec<Reference>,
+}
+
+impl Records {
+    /// Returns the paths of all logs.
+    pub(super) fn log_paths(&self) -> impl Iterator<Item = &Path> {
+        let paths = self
+            .containers
+            .iter()
+            .map(|container| container.log_path.as_deref());
+        paths.flatten()
+    }
+
+    /// Replaces the directory of the node in the paths of logs and volumes.
+    pub(super) fn relocate(&mut self, from: &Path, to: &Path) {
+        let moved = |path: &Path| path.strip_prefix(from).ok().map(|below| to.join(below));
+        let in_text = |path: &mut String| {
+            if let Some(moved) = moved(Path::new(path.as_str())) {
+                *path = moved.to_string_lossy().into_owned();
+            }
+        };
+        for sandbox in &mut self.sandboxes {
+            in_text(&mut sandbox.config.log_directory);
+        }
+        for container in &mut self.containers {
+            let mounts = container.config.mounts.iter_mut();
+            mounts.for_each(|mount| in_text(&mut mount.host_path));
+            if let Some(path) = &mut container.log_path
+                && let Some(moved) = moved(path)
+            {
+                *path = moved;
+            }
+        }
+    }
+}
+
 /// The whole state of the runtime.
 #[derive(Debug, Default)]
 pub(super) struct RuntimeState {
@@ -89,12 +134,22 @@ pub(super) struct RuntimeState {
 }
 
 impl RuntimeState {
+    /// Returns the records of everything.
+    pub(super) fn records(&self) -> Records {
+        Records {
+            sandboxes: self.sandboxes.values().cloned().collect(),
+            containers: self.containers.values().cloned().collect(),
+            images: self.images.iter().cloned().collect(),
+        }
+    }
+
     /// Restores the recorded state. A container without its sandbox is dropped: its removal was interrupted.
-    pub(super) fn restore(
-        sandboxes: Vec<Sandbox>,
-        containers: Vec<Container>,
-        images: Vec<Reference>,
-    ) -> Self {
+    pub(super) fn restore(records: Records) -> Self {
+        let Records {
+            sandboxes,
+            containers,
+            images,
+        } = records;
         let mut state = Self {
             images: images.into_iter().collect(),
             ..Self::default()

@@ -7,7 +7,8 @@ use crate::{
     object::{
         as_map, assign, child,
         definition_status::{FINALIZER, terminate},
-        has_finalizers, is_deleting, items, metadata, next_generation, text, text_or_empty,
+        generation::next_generation,
+        has_finalizers, is_deleting, items, metadata, text, text_or_empty,
         timestamp::format_timestamp,
     },
     registry::{Builtin, Kind},
@@ -67,21 +68,31 @@ pub fn deletion_effect(kind: &Kind, asked: &Deletion, current: &Value, now: Time
     if grace == 0 && !is_awaited(kind, &next) {
         return Next::Remove;
     }
-    let mut deleting = mark_deleted(next, grace, after(now, grace));
-    if kind.is(Builtin::Namespace) {
+    Next::Replace(begin_deletion(kind, next, grace, now))
+}
+
+/// Returns the object as its deletion begins: a definition and a namespace have no grace period, and keep their generation.
+pub fn begin_deletion(kind: &Kind, object: Value, grace: i64, now: Timestamp) -> Value {
+    let mut deleting = mark_deleted(object, grace, after(now, grace));
+    let is_namespace = kind.is(Builtin::Namespace);
+    if is_namespace {
         child(as_map(&mut deleting), "status").insert("phase".into(), "Terminating".into());
     }
     if kind.is(Builtin::CustomResourceDefinition) {
         terminate(&mut deleting, &format_timestamp(now));
     }
-    if current
+    if is_namespace || kind.is(Builtin::CustomResourceDefinition) {
+        metadata(&mut deleting).shift_remove("deletionGracePeriodSeconds");
+        return deleting;
+    }
+    if deleting
         .pointer("/metadata/generation")
         .and_then(Value::as_i64)
         .is_some_and(|generation| generation > 0)
     {
         next_generation(&mut deleting);
     }
-    Next::Replace(deleting)
+    deleting
 }
 
 /// Reports whether a finalizer still blocks the removal; a namespace has a list of its own in its spec.

@@ -189,7 +189,7 @@ fn namespaces_wait_until_they_are_empty() {
     let empty = json!({"metadata": {}, "spec": {}});
     assert_eq!(
         after("namespaces", None, &full),
-        "12:00:00Z 0 generation none"
+        "12:00:00Z null generation none"
     );
     assert_eq!(after("namespaces", None, &empty), "gone");
 }

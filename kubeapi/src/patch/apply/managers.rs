@@ -1,5 +1,7 @@
 //! `metadata.managedFields`: who owns which fields.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::set::Set;
@@ -103,12 +105,26 @@ impl Managers {
         )
     }
 
+    /// Returns the entry of `manager`.
+    pub(super) fn entry(&self, manager: &Manager) -> Option<&ManagerEntry> {
+        self.0.iter().find(|entry| entry.manager.is(manager))
+    }
+
     /// Returns the fields of `manager`.
     pub(super) fn fields(&self, manager: &Manager) -> Option<&Set> {
+        self.entry(manager).map(|entry| &entry.fields)
+    }
+
+    /// Removes the other managers that wrote in a version without `exists`.
+    pub(super) fn retain_versions(&mut self, manager: &Manager, exists: impl Fn(&str) -> bool) {
         self.0
-            .iter()
-            .find(|entry| entry.manager.is(manager))
-            .map(|entry| &entry.fields)
+            .retain(|entry| entry.manager.is(manager) || exists(&entry.manager.api_version));
+    }
+
+    /// Returns the versions in which managers wrote, each once.
+    pub(super) fn api_versions(&self) -> BTreeSet<String> {
+        let versions = self.0.iter().map(|entry| &entry.manager.api_version);
+        versions.cloned().collect()
     }
 
     pub(super) fn others<'a>(
@@ -143,11 +159,12 @@ impl Managers {
         }
     }
 
-    /// Returns every field that has an owner.
-    pub(super) fn owned_fields(&self) -> Set {
+    /// Returns every field that has an owner, or (`api_version`) an owner who wrote in this version.
+    pub(super) fn owned_fields(&self, api_version: Option<&str>) -> Set {
         let mut owned = Set::default();
         self.0
             .iter()
+            .filter(|entry| api_version.is_none_or(|version| entry.manager.api_version == version))
             .for_each(|entry| owned.join(entry.fields.clone()));
         owned
     }

@@ -4,8 +4,9 @@
 use serde_json::{Map, Value, json};
 
 use self::{
-    managers::{Manager, ManagerEntry, Managers, Operation},
+    managers::{Manager, Managers, Operation},
     set::{Set, Step},
+    versioned::Changed,
 };
 use super::{
     error::{Conflict, PatchError},
@@ -16,6 +17,7 @@ use crate::object::{assign, items, metadata, text_or_empty};
 
 mod managers;
 mod set;
+mod versioned;
 mod walk;
 
 /// Fields of the metadata that the server writes or that identify the object: they have no owner.
@@ -42,6 +44,11 @@ pub(super) fn apply(
     let live = current.cloned().unwrap_or_else(|| json!({}));
     let manager = Manager::new(target, options, Operation::Apply);
     let before = current.map(Managers::read).unwrap_or_default();
+    let last_version = before
+        .entry(&manager)
+        .map_or(&manager, |entry| &entry.manager)
+        .api_version
+        .clone();
     let mut last = before.fields(&manager).cloned().unwrap_or_default();
     last.remove_below(&unowned_fields(options));
 
@@ -52,13 +59,28 @@ pub(super) fn apply(
 
     let mut managers = before.clone();
     managers.set(manager.clone(), applied, options.now);
-    let mut owned = managers.owned_fields();
-    owned.join(unowned_fields(options));
-    walk::prune(&mut object, &last, &owned, merge_schema);
+    let versions = Changed::versions_of(&mut managers, &manager, options);
+    if let Some(versions) = versions
+        .filter(|_| managers.api_versions().len() > 1 || last_version != manager.api_version)
+    {
+        object = versioned::prune(
+            &object,
+            (&last, &last_version),
+            &managers,
+            &manager.api_version,
+            (versions, &unowned_fields(options)),
+        )?;
+    } else {
+        let mut owned = managers.owned_fields(None);
+        owned.join(unowned_fields(options));
+        walk::prune(&mut object, &last, &owned, merge_schema);
+    }
     let changes = walk::changes(&live, &object, merge_schema);
+    let changed = Changed::new(&managers, &manager, (&live, &object), changes, options)?;
     let conflicts: Vec<_> = managers
         .others(&manager)
         .map(|entry| {
+            let changes = changed.of(&entry.manager);
             (
                 entry.manager.describe(),
                 entry.fields.common(&changes.set).paths(),
@@ -69,12 +91,36 @@ pub(super) fn apply(
     if !conflicts.is_empty() && !options.force {
         return Err(conflict(conflicts));
     }
-    take(&mut managers, &manager, &changes);
+    changed.take_from(&mut managers, &manager);
     // An apply that changes nothing is not a write and does not update the managers' times.
     if live != object || before.fields(&manager) != managers.fields(&manager) {
         managers.write(&mut object);
     }
     Ok(object)
+}
+
+/// Merges a configuration into `object`, without owners.
+pub(super) fn merge_configuration(
+    merge_schema: MergeSchema<'_>,
+    object: &Value,
+    configuration: &Value,
+) -> Result<Value, String> {
+    if let Some(fault) = walk::fault(configuration, merge_schema, "") {
+        return Err(format!(
+            "failed to convert patch object to typed object: {fault}"
+        ));
+    }
+    let mut atomic = Vec::new();
+    walk::find_atomic(configuration, merge_schema, "", &mut atomic);
+    if !atomic.is_empty() {
+        return Err(format!(
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
+            atomic.join(", ")
+        ));
+    }
+    let mut merged = object.clone();
+    walk::merge(&mut merged, configuration, merge_schema);
+    Ok(merged)
 }
 
 /// Returns the parts of `body` that this endpoint writes.
@@ -122,9 +168,9 @@ fn extract_written(
         } else {
             format!("{namespace}/{name}")
         };
-        let kind = target.kind;
+        let (group, version, kind) = (target.group, target.version, target.kind);
         return refuse(format!(
-            "failed to create typed patch object ({object}; {api_version}, Kind={kind}): {fault}"
+            "failed to create typed patch object ({object}; {group}/{version}, Kind={kind}): {fault}"
         ));
     }
     Ok(config)
@@ -136,11 +182,12 @@ pub(super) fn track(
     old: Option<&Value>,
     new: &mut Value,
     options: &ApplyOptions<'_>,
-) {
+) -> Result<(), PatchError> {
     let reset = [json!({})];
     if items(new, "/metadata/managedFields") == reset {
         // An empty list is how a client says that nobody shall own anything.
-        return Managers::default().write(new);
+        Managers::default().write(new);
+        return Ok(());
     }
     let merge_schema = MergeSchema::of(target);
     let mut changes = match old {
@@ -161,25 +208,32 @@ pub(super) fn track(
             .cloned();
         assign(metadata(new), "managedFields", kept);
     }
-    if is_same {
-        return;
+    let was_reset = old.is_some() && items(new, "/metadata/managedFields").is_empty();
+    if is_same || was_reset {
+        // owners that were removed are counted again only after an apply
+        return Ok(());
     }
     let mut managers = Managers::read(new);
     let manager = Manager::new(target, options, Operation::Update);
-    take(&mut managers, &manager, &changes);
+    Changed::versions_of(&mut managers, &manager, options);
+    let nothing = json!({});
+    let states = (old.unwrap_or(&nothing), &*new);
+    let changed = match Changed::new(&managers, &manager, states, changes, options) {
+        // as in kube-apiserver, a write does not fail because of those who wrote in other versions: then nobody owns anything
+        Err(PatchError::Inconvertible(_)) => {
+            Managers::default().write(new);
+            return Ok(());
+        }
+        changed => changed?,
+    };
+    changed.take_from(&mut managers, &manager);
+    let changes = changed.own;
     let mut fields = managers.fields(&manager).cloned().unwrap_or_default();
     fields.remove_below(&changes.gone);
     fields.join(changes.set);
     managers.set(manager, fields, options.now);
     managers.write(new);
-}
-
-/// Removes the fields that `manager` changed or removed from the other managers.
-fn take(managers: &mut Managers, manager: &Manager, changes: &walk::Changes) {
-    for ManagerEntry { fields, .. } in managers.others_mut(manager) {
-        fields.subtract(&changes.set);
-        fields.remove_below(&changes.gone);
-    }
+    Ok(())
 }
 
 /// Returns the fields of which a write does not make its manager the owner.

@@ -165,14 +165,17 @@ impl Set {
     /// Returns the members as paths in the format of messages.
     pub(super) fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
+        if self.member {
+            paths.push(String::new());
+        }
         self.collect(&mut String::new(), &mut paths);
         paths
     }
 
+    /// Collects the members below `path`: those of each level before those of the next.
     fn collect(&self, path: &mut String, paths: &mut Vec<String>) {
-        if self.member {
-            paths.push(path.clone());
-        }
+        let members = self.inner.iter().filter(|(_, set)| set.member);
+        paths.extend(members.map(|(step, _)| format!("{path}{step}")));
         for (step, set) in &self.inner {
             let length = path.len();
             path.push_str(&step.to_string());

@@ -257,6 +257,28 @@ fn keep(item: &mut Value, step: &Step, before: &Set, owned: &Set, at: MergeSchem
     true
 }
 
+/// Collects the paths of objects and lists in a configuration that are only replaced as a whole.
+pub(super) fn find_atomic(
+    config: &Value,
+    at: MergeSchema<'_>,
+    path: &str,
+    found: &mut Vec<String>,
+) {
+    if (config.is_object() || config.is_array()) && at.parts(config) == ValueParts::Whole {
+        found.push(path.to_owned());
+        return;
+    }
+    match config {
+        Value::Object(map) => map.iter().for_each(|(name, value)| {
+            find_atomic(value, at.field(name), &format!("{path}.{name}"), found);
+        }),
+        Value::Array(list) => list.iter().enumerate().for_each(|(index, item)| {
+            find_atomic(item, at.items(), &format!("{path}[{index}]"), found);
+        }),
+        _ => {}
+    }
+}
+
 /// Returns the first list in a configuration without unique keys, with the reason.
 pub(super) fn fault(config: &Value, at: MergeSchema<'_>, path: &str) -> Option<String> {
     let mut seen = BTreeSet::new();

@@ -90,7 +90,7 @@ impl Type {
             Self::Bytes => (
                 value
                     .as_str()
-                    .is_some_and(|text| STANDARD.decode(text).is_ok()),
+                    .is_some_and(|text| STANDARD.decode(without_line_breaks(text)).is_ok()),
                 "base64 string",
             ),
             Self::Time => {
@@ -114,6 +114,11 @@ impl Type {
         };
         (!fits).then_some(expected)
     }
+}
+
+/// Returns base64 as Go reads it.
+pub(super) fn without_line_breaks(text: &str) -> String {
+    text.replace(['\r', '\n'], "")
 }
 
 fn is_quantity(value: &Value) -> bool {

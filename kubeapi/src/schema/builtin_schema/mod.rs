@@ -5,9 +5,17 @@ mod compile;
 pub mod published;
 mod shape;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::OnceLock};
+
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::ObjectMeta, schemars::JsonSchema};
 
 pub use check::{Findings, TypeMismatch};
+
+/// Returns the schema of the metadata that all kinds share.
+pub fn metadata_schema() -> &'static Schema {
+    static SCHEMA: OnceLock<Schema> = OnceLock::new();
+    SCHEMA.get_or_init(|| Schema::published(&ObjectMeta::schema_name()))
+}
 
 /// A compiled schema: nodes that refer to each other by index, since some types are recursive.
 #[derive(Debug)]

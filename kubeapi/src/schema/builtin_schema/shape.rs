@@ -1,12 +1,14 @@
-//! Normalises an object for storage: removes nulls, writes quantities in canonical form and prunes unknown fields.
+//! Normalises an object for storage: removes nulls, writes quantities and base64 in canonical form and prunes unknown fields.
 
 use serde_json::Value;
 
-use super::{AdditionalFields, Node, Scalar, Schema, Type, check::known_fields};
+use super::{
+    AdditionalFields, Node, Scalar, Schema, Type, check::known_fields, check::without_line_breaks,
+};
 use crate::object::quantity::canonical;
 
 impl Schema {
-    /// Removes nulls of known fields (Go reads them as absent) and writes quantities in the canonical form of the API server.
+    /// Removes nulls of known fields (Go reads them as absent), and writes quantities and base64 in the canonical form of the API server.
     pub fn normalise(&self, object: &mut Value) {
         self.normalise_at(self.root, object);
     }
@@ -42,6 +44,12 @@ impl Schema {
                     .map_or_else(|| value.to_string(), str::to_owned);
                 *value = Value::String(canonical(&text).unwrap_or(text));
             }
+            (
+                Node::Scalar(Scalar {
+                    type_: Type::Bytes, ..
+                }),
+                Value::String(text),
+            ) if text.contains(['\r', '\n']) => *text = without_line_breaks(text),
             _ => {}
         }
     }

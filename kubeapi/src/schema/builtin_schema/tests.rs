@@ -100,6 +100,10 @@ fn wrong_types_are_found_where_they_stand() {
             (found[0].path.as_str(), found[0].expected),
             ("data.a", "base64 string")
         );
+        let mut lines = json!({"data": {"a": "YWJj\nZGVm\r\n"}});
+        assert!(schema.check(&lines).mismatches.is_empty());
+        schema.normalise(&mut lines);
+        assert_eq!(lines, json!({"data": {"a": "YWJjZGVm"}}));
     });
 }
 

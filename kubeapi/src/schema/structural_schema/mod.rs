@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::builtin_schema::metadata_schema;
 use crate::object::{
     object_size::{MAX_OBJECT_BYTES, ObjectTooLarge, encoded_bytes},
     value_path::{field_step, within},
@@ -151,6 +152,13 @@ impl Node {
                 let is_object = is_object || self.embedded;
                 map.retain(|name, value| {
                     if is_object && is_type_meta(name) {
+                        if self.embedded && name == "metadata" {
+                            prune_metadata(
+                                value,
+                                &format!("{path}{}", field_step(path, name)),
+                                pruned,
+                            );
+                        }
                         return true;
                     }
                     if let Some(node) = self.field(name) {
@@ -223,6 +231,15 @@ impl Node {
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// Removes unknown fields from the metadata of an embedded object.
+fn prune_metadata(metadata: &mut Value, path: &str, pruned: &mut Vec<String>) {
+    let found = metadata_schema().check(metadata).unknown;
+    if !found.is_empty() {
+        metadata_schema().prune(metadata);
+        pruned.extend(found.iter().map(|field| format!("{path}.{field}")));
     }
 }
 

@@ -5,9 +5,10 @@ mod objects;
 mod repair;
 mod sealing;
 
-use std::{error::Error, os::unix::fs::PermissionsExt};
+use std::{error::Error, os::unix::fs::PermissionsExt, time::Duration};
 
 use sqlx::ConnectOptions;
+use tokio::time::timeout;
 
 use super::*;
 use crate::{
@@ -172,6 +173,24 @@ async fn what_was_written_last_is_read_without_the_disk() {
     assert_eq!(store.get(&written.key).await.unwrap(), Some(written));
     let rewritten = commit(&*store, put(pod("a", "x"), 2)).await;
     assert_eq!(store.get(&rewritten.key).await.unwrap(), Some(rewritten));
+}
+
+#[tokio::test]
+async fn readers_that_are_not_polled_do_not_stop_others() {
+    let Kind::Sqlite(dir) = Kind::sqlite() else {
+        unreachable!()
+    };
+    let store = SqliteStore::open(&dir.path().join("objects.db"))
+        .await
+        .unwrap();
+    let (scope, page) = (all(), Page::default());
+    // each has begun to read, and is not polled again
+    let mut waiting: Vec<_> = (0..8).map(|_| store.list(&scope, &page)).collect();
+    for list in &mut waiting {
+        assert!(futures::poll!(list).is_pending());
+    }
+    let listed = timeout(Duration::from_secs(60), store.list(&scope, &page)).await;
+    assert!(listed.expect("the others keep the connections").is_ok());
 }
 
 #[tokio::test]

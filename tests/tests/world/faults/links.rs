@@ -70,7 +70,8 @@ async fn a_link_that_comes_and_goes_brings_everything_in_the_end() {
     let world = both().await;
     set(
         world.cloud().faults(),
-        json!({"schedule": {"up": "400ms", "down": "200ms"}}),
+        // on a busy machine, a session may take longer to begin than the link is up
+        json!({"schedule": {"up": "400ms", "down": "200ms"}, "for": "8s"}),
     );
     for round in 0..4 {
         for node in NODES {

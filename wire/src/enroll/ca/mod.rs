@@ -27,6 +27,8 @@ use super::{
 const NAME: &str = "KubeEdge";
 /// The administrator's common name, as in kubeadm.
 const ADMIN: &str = "kubernetes-admin";
+/// The name by which servers know that the API server forwards a request: `requestheader-allowed-names`.
+const FRONT_PROXY: &str = "front-proxy-client";
 /// The validity of the authority's, servers' and administrators' certificates: KubeEdge's hundred years.
 const LIFETIME: Duration = Duration::from_secs(36_400 * 24 * 60 * 60);
 /// How far validity is backdated, because the clocks of nodes are not exact.
@@ -197,6 +199,17 @@ impl Ca {
     pub fn sign_admin(&self, now: SystemTime) -> Result<(Vec<u8>, Vec<u8>), CertError> {
         let mut params = params(now, LIFETIME)?;
         params.distinguished_name = subject(MASTERS, ADMIN);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign_new(&params)
+    }
+
+    /// Signs a client certificate for an API server that forwards requests to others, and returns it with its new key: DER, SEC1 DER.
+    ///
+    /// # Errors
+    /// There is no randomness, or the clock is beyond the calendar.
+    pub fn sign_front_proxy(&self, now: SystemTime) -> Result<(Vec<u8>, Vec<u8>), CertError> {
+        let mut params = params(now, LIFETIME)?;
+        params.distinguished_name = subject(FRONT_PROXY, FRONT_PROXY);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign_new(&params)
     }

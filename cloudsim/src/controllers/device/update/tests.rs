@@ -1,5 +1,7 @@
 //! The order of messages, as in CloudCore, and what is repeated after a reconnection.
 
+use std::sync::Arc;
+
 use crds::devices::Device;
 use wire::{Down, Downstream};
 
@@ -59,7 +61,7 @@ fn update(
     let said = update.replies.into_iter().map(|reply| {
         let message = match reply {
             Reply::Direct(message) => message,
-            Reply::Acknowledged(delivery) => delivery.message,
+            Reply::Acknowledged(delivery) => Arc::unwrap_or_clone(delivery.message),
         };
         match Down::from(message).body {
             Downstream::Object {

@@ -2,6 +2,8 @@
 
 mod evil_names;
 
+use std::sync::Arc;
+
 use kube::Client;
 use objectstore::MemoryStore;
 use serde_json::{Value, json};
@@ -124,7 +126,7 @@ async fn handle((client, edge): &(Client, Edge), message: Message) -> (Option<Me
     drop(guard);
     let answer = reply.map(|reply| match reply {
         Reply::Direct(message) => message,
-        Reply::Acknowledged(delivery) => delivery.message,
+        Reply::Acknowledged(delivery) => Arc::unwrap_or_clone(delivery.message),
     });
     (answer, log.text())
 }

@@ -159,10 +159,10 @@ impl Edge {
 
     fn apply_access(&self, access: ServiceAccountAccess) {
         let path = path_of(ObjectKind::Access, &access);
-        self.index
-            .write()
-            .set_access(&path.namespace, &path.name, access.spec);
-        self.notify_touched(&path);
+        let has_changed = self.index.write().set_access(&path, access);
+        if has_changed {
+            self.notify_touched(&path);
+        }
     }
 
     async fn others<K>(&self, kind: ObjectKind)

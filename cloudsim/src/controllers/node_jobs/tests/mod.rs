@@ -1,5 +1,6 @@
 //! Jobs of an API in memory, with nodes that answer as they are told.
 
+mod messages;
 mod restarts;
 mod world;
 
@@ -287,12 +288,21 @@ async fn a_silent_node_frees_its_place_and_a_late_one_is_still_counted() {
     );
     let watch = tokio::spawn(async move {
         let changes = api.watch(&WatchParams::default(), "0").await.unwrap();
-        let mut changes = pin!(changes);
+        let (mut changes, mut had_ended) = (pin!(changes), Vec::new());
         while let Some(Some(change)) = watching.run_until_cancelled(changes.next()).await {
             let (WatchEvent::Added(job) | WatchEvent::Modified(job)) = change.unwrap() else {
                 continue;
             };
-            let at_work = phases(&job.data["status"]).matches("InProgress").count();
+            let now = phases(&job.data["status"]);
+            let at_work = now.matches("InProgress").count();
+            // a node that has ended begins no second time
+            let is_end = |phase: &str| !matches!(phase, "Pending" | "InProgress");
+            let mut ended = had_ended.iter().zip(now.split(' ').skip(1));
+            assert!(
+                ended.all(|(before, phase)| !before || is_end(phase)),
+                "{now}"
+            );
+            had_ended = now.split(' ').skip(1).map(is_end).collect();
             // the job itself is in this phase as well
             let mut most = seen.lock();
             *most = (*most).max(at_work.saturating_sub(1));
@@ -364,15 +374,7 @@ async fn foreign_and_repeated_reports_change_nothing() {
             upgrade("up", json!({"nodeNames": ["edge-1", "edge-2"]})),
         )
         .await;
-    eventually("the first report", async || {
-        let status = world.status(UPGRADE, "up").await;
-        if status["nodeStatus"][0]["actionFlow"].is_array() {
-            Ok(())
-        } else {
-            Err(status)
-        }
-    })
-    .await;
+    world.wait_report(UPGRADE, "up", 0).await;
     let before = world.status(UPGRADE, "up").await;
     for (node, kind, job, action) in [
         // another node's name, an unknown job, an unknown action, an action of other jobs, one again

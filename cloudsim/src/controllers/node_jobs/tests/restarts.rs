@@ -3,7 +3,7 @@
 use kube::{ResourceExt, api::DeleteParams};
 use objectstore::MemoryStore;
 use serde_json::json;
-use testkit::{eventually, until};
+use testkit::until;
 use wire::{Header, node_job::JobPath};
 
 use super::world::{Behaviour, UPGRADE, World, answer, phases, upgrade};
@@ -57,15 +57,7 @@ async fn jobs_go_on_after_a_restart_of_the_cloud_and_of_connections() {
                 "InProgress: Successful InProgress Pending Pending Pending",
             )
             .await;
-        eventually("the first report of the second node", async || {
-            let status = world.status(UPGRADE, "up").await;
-            if status["nodeStatus"][1]["actionFlow"].is_array() {
-                Ok(())
-            } else {
-                Err(status)
-            }
-        })
-        .await;
+        world.wait_report(UPGRADE, "up", 1).await;
         drop(world);
 
         let world = World::start(&store, is_own);
@@ -116,4 +108,19 @@ async fn a_node_that_reconnects_is_sent_its_action_again() {
         sent[0].header.msg_id,
         world.api(UPGRADE).get("up").await.unwrap().uid().unwrap()
     );
+}
+
+#[tokio::test]
+async fn no_report_is_lost_although_many_nodes_report_at_once() {
+    const NODES: usize = 30;
+    let world = World::start(&MemoryStore::new(), false);
+    let names: Vec<String> = (0..NODES).map(|number| format!("n-{number}")).collect();
+    for name in &names {
+        world.node(name, true, true).await;
+        world.connect(name, Behaviour::Succeeds);
+    }
+    let spec = json!({"nodeNames": names, "concurrency": NODES});
+    world.create(UPGRADE, upgrade("all", spec)).await;
+    let ended = format!("Completed:{}", " Successful".repeat(NODES));
+    world.wait(UPGRADE, "all", &ended).await;
 }

@@ -1,4 +1,4 @@
-//! A cloud of jobs over an API in memory, and nodes that answer as they are told.
+//! The controllers of node jobs with an API in memory. Its nodes give the answers that a test chooses.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -156,6 +156,18 @@ impl World {
             }
         })
         .await
+    }
+
+    /// Waits for the first report of the node with this number in the job's status.
+    pub(super) async fn wait_report(&self, kind: &str, name: &str, node: usize) {
+        eventually("the first report of a node", async || {
+            let status = self.status(kind, name).await;
+            match status["nodeStatus"][node]["actionFlow"].is_array() {
+                true => Ok(()),
+                false => Err(status),
+            }
+        })
+        .await;
     }
 
     /// Waits for an event of a job.

@@ -15,8 +15,10 @@ use super::{
     preemption::{self, Preemption},
     scores,
     snapshot::Snapshot,
+    state::has_neighbours,
     status::Status,
 };
+use crate::controllers::workloads::affinity::only_names;
 
 /// The decision about a pod.
 #[derive(Debug)]
@@ -29,11 +31,26 @@ pub(super) enum Decision {
     Preempt(Preemption, String),
 }
 
-/// Decides about a pod that wants a node.
+/// In a cluster of this size or smaller, each pod looks at all nodes.
+const MIN_NODES: usize = 100;
+
+/// Returns how many fitting nodes are enough, as kube-scheduler without `percentageOfNodesToScore`: all up to 100, half of some more, and
+/// a twentieth of very many. A pod whose place depends on other pods looks at all nodes.
+fn enough(count: usize, depends_on_pods: bool) -> usize {
+    if count <= MIN_NODES || depends_on_pods {
+        return count;
+    }
+    let percent = 50_usize.saturating_sub(count / 125).max(5);
+    (count * percent / 100).max(MIN_NODES)
+}
+
+/// Decides about a pod that wants a node. `last` is the name of the node at which the search of an earlier pod ended, since enough nodes
+/// fitted it; this one goes on from there.
 pub(super) fn decide(
     pod: &Pod,
     snapshot: Snapshot<'_>,
     budgets: &[Arc<PodDisruptionBudget>],
+    last: &mut String,
 ) -> Decision {
     let count = snapshot.nodes.count();
     let Some(spec) = &pod.spec else {
@@ -59,9 +76,34 @@ pub(super) fn decide(
     {
         return Decision::Bind(node.metadata.name.clone().unwrap_or_default());
     }
+    // pods of DaemonSets name their node
+    if let Some(names) = only_names(spec) {
+        let named = names
+            .into_iter()
+            .filter_map(|name| snapshot.nodes.get(name));
+        let fitting: Vec<(&Node, &NodeInfo)> = named
+            .filter(|(node, node_info)| filter(&cycle, node, node_info).is_none())
+            .map(|(node, node_info)| (&**node, node_info))
+            .collect();
+        if let Some(node) = scores::best(&cycle, &fitting) {
+            return Decision::Bind(node);
+        }
+    }
     let mut statuses: BTreeMap<String, Status> = BTreeMap::new();
     let mut fitting: Vec<(&Node, &NodeInfo)> = Vec::new();
-    for (node, node_info) in snapshot.nodes.all() {
+    let enough = enough(count, has_neighbours(pod));
+    let begin = last.clone();
+    for (node, node_info) in snapshot.nodes.all_after(&begin) {
+        if fitting.len() == enough {
+            if let Some((node, _)) = fitting.last() {
+                node.metadata
+                    .name
+                    .as_deref()
+                    .unwrap_or_default()
+                    .clone_into(last);
+            }
+            break;
+        }
         match filter(&cycle, node, node_info) {
             None => fitting.push((node, node_info)),
             Some(status) => {

@@ -64,6 +64,10 @@ fn state(nodes: &[Value], pods: &[Value]) -> SchedulerState {
 }
 
 fn decide_on(state: &SchedulerState, wanted: &Value) -> Decision {
+    decide_after(state, wanted, &mut String::new())
+}
+
+fn decide_after(state: &SchedulerState, wanted: &Value, last: &mut String) -> Decision {
     let wanted: Pod = serde_json::from_value(wanted.clone()).unwrap();
     let namespaces = |name: &str| {
         let namespace: Namespace =
@@ -77,7 +81,7 @@ fn decide_on(state: &SchedulerState, wanted: &Value) -> Decision {
         namespaces: &namespaces,
         nominated: &nominated,
     };
-    decide(&wanted, snapshot, &[])
+    decide(&wanted, snapshot, &[], last)
 }
 
 /// The decision as text: `-> node`, or the message, or the message and the victims.
@@ -517,4 +521,39 @@ fn a_pod_goes_where_it_would_rather_be() {
         ),
         "b"
     );
+}
+
+#[test]
+fn of_many_nodes_only_enough_are_looked_at() {
+    for (count, expected) in [
+        (1, 1),
+        (100, 100),
+        (101, 100),
+        (250, 120),
+        (1000, 420),
+        (5000, 500),
+        (10_000, 500),
+    ] {
+        assert_eq!(enough(count, false), expected, "{count}");
+        assert_eq!(enough(count, true), count);
+    }
+}
+
+#[test]
+fn searches_go_on_where_the_last_one_ended() {
+    let nodes: Vec<_> = (0..250)
+        .map(|number| node(&format!("n{number:03}"), json!({})))
+        .collect();
+    let state = state(&nodes, &[]);
+    let mut last = String::new();
+    let ends = [(); 4].map(|()| {
+        let bound = decide_after(&state, &pod("q", json!({})), &mut last);
+        assert!(matches!(bound, Decision::Bind(_)));
+        last.clone()
+    });
+    assert_eq!(ends, ["n119", "n239", "n109", "n229"]);
+    // a node that is gone meanwhile
+    last = "n100x".to_owned();
+    decide_after(&state, &pod("q", json!({})), &mut last);
+    assert_eq!(last, "n220");
 }

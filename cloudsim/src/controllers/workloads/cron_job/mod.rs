@@ -19,6 +19,7 @@ mod schedule;
 use self::schedule::Schedule;
 use super::{cluster::cluster, pods::controller_reference};
 use crate::controllers::{
+    api_status,
     events::{Component, NewEvent},
     informers::{Failure, Triggers, work},
 };
@@ -218,7 +219,7 @@ async fn start(
         // created before, and not recorded in the status
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(true),
         Err(error) => {
-            let message = format!("Error creating job: {error}");
+            let message = format!("Error creating job: {}", api_status::text(&error));
             cluster.events.record(
                 cron,
                 NewEvent::warning(Component::CronJob, "FailedCreate", message),

@@ -15,6 +15,7 @@ mod placement;
 mod plan;
 mod surge;
 
+use self::placement::Placement;
 use super::{
     cluster::cluster,
     hash,
@@ -186,13 +187,11 @@ fn status(
         ..DaemonSetStatus::default()
     };
     let (mut updated, mut available) = (0, 0);
+    let (placement, by_node) = (Placement::of(set), placement::by_node(pods));
     for node in nodes {
-        let name = node.name_any();
-        let here: Vec<_> = pods
-            .iter()
-            .filter(|pod| placement::node_of(pod) == Some(name.as_str()))
-            .collect();
-        if !placement::should_run(set, node) {
+        let here = by_node.get(node.name_any().as_str());
+        let here = here.map(Vec::as_slice).unwrap_or_default();
+        if !placement.should_run(node) {
             status.number_misscheduled += i32::from(!here.is_empty());
             continue;
         }

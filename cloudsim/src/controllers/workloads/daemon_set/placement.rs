@@ -1,5 +1,8 @@
 //! The nodes of a daemon set's pods, and the pods for them. Pure.
 
+use std::sync::Arc;
+
+use clock::HashMap;
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
     core::v1::{
@@ -44,27 +47,42 @@ pub(super) fn node_of(pod: &Pod) -> Option<&str> {
     field.values.as_ref()?.first().map(String::as_str)
 }
 
-/// Reports whether the node should run the set's pod.
-pub(super) fn should_run(set: &DaemonSet, node: &Node) -> bool {
-    let Some(spec) = set
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.template.spec.clone())
-    else {
-        return false;
-    };
-    if spec
-        .node_name
-        .as_ref()
-        .is_some_and(|name| !name.is_empty() && *name != node.name_any())
-    {
-        return false;
+/// Returns the pods of each node.
+pub(super) fn by_node(pods: &[Arc<Pod>]) -> HashMap<&str, Vec<&Arc<Pod>>> {
+    let mut by_node: HashMap<&str, Vec<&Arc<Pod>>> = HashMap::default();
+    for pod in pods {
+        let node = node_of(pod).unwrap_or_default();
+        by_node.entry(node).or_default().push(pod);
     }
-    let tolerations = tolerations(&spec);
-    affinity::matches_node(&spec, node)
-        && affinity::untolerated_taints(&tolerations, node, &["NoSchedule", "NoExecute"])
-            .next()
-            .is_none()
+    by_node
+}
+
+/// What decides about the nodes of a set, computed once for all nodes.
+pub(super) struct Placement<'a> {
+    /// `None`: it runs nowhere.
+    spec: Option<&'a PodSpec>,
+    tolerations: Vec<Toleration>,
+}
+
+impl<'a> Placement<'a> {
+    /// Returns what decides about the nodes of this set.
+    pub(super) fn of(set: &'a DaemonSet) -> Self {
+        let spec = set.spec.as_ref();
+        let spec = spec.and_then(|spec| spec.template.spec.as_ref());
+        let tolerations = spec.map(tolerations).unwrap_or_default();
+        Self { spec, tolerations }
+    }
+
+    /// Reports whether the node should run the set's pod.
+    pub(super) fn should_run(&self, node: &Node) -> bool {
+        let Some(spec) = self.spec else { return false };
+        let only = spec.node_name.as_deref().filter(|name| !name.is_empty());
+        only.is_none_or(|name| node.metadata.name.as_deref() == Some(name))
+            && affinity::matches_node(spec, node)
+            && affinity::untolerated_taints(&self.tolerations, node, &["NoSchedule", "NoExecute"])
+                .next()
+                .is_none()
+    }
 }
 
 /// Returns the template's tolerations and those of all daemon pods, which stay whatever happens to their node.

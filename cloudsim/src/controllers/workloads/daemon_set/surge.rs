@@ -10,7 +10,7 @@ use k8s_openapi::api::{
     core::v1::{Node, Pod},
 };
 
-use super::placement::should_run;
+use super::placement::Placement;
 use crate::controllers::workloads::{deployment::amount, hash, pods::is_available};
 
 /// An update during which nodes may have two pods.
@@ -31,12 +31,16 @@ impl<'a> Surge<'a> {
         set: &DaemonSet,
         revision: &'a str,
         nodes: &[Arc<Node>],
+        placement: &Placement<'_>,
         now: Timestamp,
     ) -> Option<Self> {
         let spec = set.spec.as_ref()?;
         let strategy = spec.update_strategy.as_ref()?;
         let most = strategy.rolling_update.as_ref()?.max_surge.as_ref()?;
-        let wanted = nodes.iter().filter(|node| should_run(set, node)).count();
+        let wanted = nodes
+            .iter()
+            .filter(|node| placement.should_run(node))
+            .count();
         let room = amount(Some(most), i32::try_from(wanted).unwrap_or(i32::MAX), true);
         let room = usize::try_from(room).ok().filter(|room| *room > 0)?;
         if strategy.type_.as_deref() == Some("OnDelete") {

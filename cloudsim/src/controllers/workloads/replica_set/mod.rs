@@ -27,6 +27,7 @@ use super::{
     triggers::adopters,
 };
 use crate::controllers::{
+    api_status,
     events::Component,
     informers::{Failure, Informer, Triggers, work},
 };
@@ -262,7 +263,7 @@ fn status<R: Replicas>(
             type_: "ReplicaFailure",
             holds: true,
             reason: "FailedCreate",
-            message: error.to_string(),
+            message: api_status::text(error),
         }
         .set_replica_set(&mut conditions, now),
         None => conditions.retain(|condition| condition.type_ != "ReplicaFailure"),

@@ -24,6 +24,7 @@ use super::{
     triggers::adopters,
 };
 use crate::controllers::{
+    api_status,
     events::{Component, NewEvent},
     informers::{Failure, Triggers, work},
 };
@@ -195,9 +196,10 @@ async fn create(
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         Err(error) => {
             let message = format!(
-                "create Pod {} in StatefulSet {} failed error: {error}",
+                "create Pod {} in StatefulSet {} failed error: {}",
                 pod.name_any(),
-                set.name_any()
+                set.name_any(),
+                api_status::text(&error)
             );
             cluster.events.record(
                 set,

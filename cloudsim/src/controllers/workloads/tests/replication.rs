@@ -121,11 +121,18 @@ async fn a_replication_controller_says_why_it_makes_no_pods() {
         ),
         ("ReplicaFailure", "True", Some("FailedCreate"))
     );
-    assert!(condition.message.unwrap().contains("exceeded quota: few"));
+    let message = condition.message.unwrap();
+    assert!(
+        message.starts_with("pods \"web-")
+            && message.contains(" is forbidden: exceeded quota: few"),
+        "{message}"
+    );
     world
         .until_all::<Event>(|events| {
             events.values().any(|event| {
+                let message = event.message.as_deref().unwrap_or_default();
                 event.reason.as_deref() == Some("FailedCreate")
+                    && message.starts_with("Error creating: pods \"web-")
                     && event
                         .source
                         .as_ref()

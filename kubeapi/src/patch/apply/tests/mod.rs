@@ -48,6 +48,7 @@ impl<'a> World<'a> {
             now,
             subresource: "",
             ignored: &["status"],
+            versions: None,
         }
     }
 
@@ -100,7 +101,7 @@ impl<'a> World<'a> {
             &options,
         )
         .unwrap();
-        track_update(&self.target, self.object.as_ref(), &mut new, &options);
+        track_update(&self.target, self.object.as_ref(), &mut new, &options).unwrap();
         self.object = Some(new);
         self
     }
@@ -202,8 +203,8 @@ fn conflicts_are_listed_by_manager() {
     );
     insta::assert_snapshot!(message, @r#"
     Apply failed with 3 conflicts: conflicts with "b":
-    - .spec.containers[name="web"].image
     - .spec.nodeSelector
+    - .spec.containers[name="web"].image
     conflicts with "c" using v1:
     - .metadata.labels.a.io/b
     "#);
@@ -489,7 +490,7 @@ fn a_subresource_has_managers_of_its_own() {
         ignored: &["spec"],
         ..World::options("a", "2026-01-01T09:00:00Z")
     };
-    track_update(&POD, Some(&old), &mut new, &options);
+    track_update(&POD, Some(&old), &mut new, &options).unwrap();
     let entry = json!({
         "manager": "a", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T09:00:00Z", "fieldsType": "FieldsV1",
         "fieldsV1": {"f:status": {"f:conditions": {r#"k:{"type":"Ready"}"#: {".": {}, "f:status": {}, "f:type": {}}}}},
@@ -572,9 +573,9 @@ fn what_is_no_configuration_is_refused() {
     invalid object type: /v2, Kind=Pod
     invalid object type: /v1, Kind=Node
     metadata.managedFields must be nil
-    failed to create typed patch object (n/x; v1, Kind=Pod): .spec.containers: duplicate entries for key [name="a"]
-    failed to create typed patch object (n/x; v1, Kind=Pod): .spec.containers[name="a"].ports: element 0: associative list with keys has an element that omits key field "containerPort" (and doesn't have default value)
-    failed to create typed patch object (/; v1, Kind=Pod): .metadata.finalizers: duplicate entries for key [="a"]
+    failed to create typed patch object (n/x; /v1, Kind=Pod): .spec.containers: duplicate entries for key [name="a"]
+    failed to create typed patch object (n/x; /v1, Kind=Pod): .spec.containers[name="a"].ports: element 0: associative list with keys has an element that omits key field "containerPort" (and doesn't have default value)
+    failed to create typed patch object (/; /v1, Kind=Pod): .metadata.finalizers: duplicate entries for key [="a"]
     "#);
 }
 

@@ -54,7 +54,7 @@ proptest! {
         prop_assert_eq!(world.object.as_ref(), Some(&object), "a second apply changed something");
         world.force("me", json!({}));
         let left = walk::fields(world.object.as_ref().unwrap(), MergeSchema::of(&POD));
-        let mut owned = Managers::read(world.object.as_ref().unwrap()).owned_fields();
+        let mut owned = Managers::read(world.object.as_ref().unwrap()).owned_fields(None);
         owned.join(unowned_fields(&World::options("me", "")));
         let mut orphans = again.common(&left);
         orphans.subtract(&owned);

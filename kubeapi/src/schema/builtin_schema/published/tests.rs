@@ -17,6 +17,15 @@ use crate::{
     request::request_type::{self, RequestType},
 };
 
+const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
+/// Types for which Kubernetes publishes no type, since they may be any JSON value.
+const ANY_JSON: [&str; 4] = [
+    "JSON",
+    "JSONSchemaPropsOrArray",
+    "JSONSchemaPropsOrBool",
+    "JSONSchemaPropsOrStringArray",
+];
+
 /// All types of the built-in kinds, made from the types themselves.
 fn made_schema() -> Map<String, Value> {
     let mut generator = SchemaSettings::openapi3().into_generator();
@@ -37,7 +46,13 @@ fn made_schema() -> Map<String, Value> {
     for (type_, reference) in request_types(&mut generator) {
         assert_eq!(references(&reference.to_value()), [type_.schema_name()]);
     }
-    generator.take_definitions(true)
+    let mut made = generator.take_definitions(true);
+    for name in ANY_JSON {
+        let schema = made.get_mut(&format!("{EXTENSIONS}.{name}"));
+        let schema = schema.and_then(Value::as_object_mut).unwrap();
+        schema.retain(|field, _| field == "description");
+    }
+    made
 }
 
 /// The types of bodies that no collection stores, each with the schema that its type makes.

@@ -1,6 +1,6 @@
 //! Plans the pods of a daemon set to create and delete. Pure.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 use kube::ResourceExt;
 
 use super::{
-    placement::{node_of, should_run},
+    placement::{Placement, by_node},
     surge::Surge,
 };
 use crate::controllers::workloads::{
@@ -36,13 +36,7 @@ pub(super) fn plan(
     now: Timestamp,
 ) -> Plan {
     let mut plan = Plan::default();
-    let mut by_node: BTreeMap<&str, Vec<&Arc<Pod>>> = BTreeMap::new();
-    for pod in pods {
-        by_node
-            .entry(node_of(pod).unwrap_or_default())
-            .or_default()
-            .push(pod);
-    }
+    let (placement, mut by_node) = (Placement::of(set), by_node(pods));
     let min_ready = set
         .spec
         .as_ref()
@@ -51,11 +45,11 @@ pub(super) fn plan(
     let works = |pod: &Pod| is_available(pod, min_ready, now);
     // the nodes that should run a pod: each has one that is kept, or none
     let mut kept_pods: Vec<Option<Arc<Pod>>> = Vec::new();
-    let mut surge = Surge::of(set, revision, nodes, now);
+    let mut surge = Surge::of(set, revision, nodes, &placement, now);
     for node in nodes {
         let name = node.name_any();
         let here = by_node.remove(name.as_str()).unwrap_or_default();
-        if !should_run(set, node) {
+        if !placement.should_run(node) {
             plan.delete.extend(
                 here.into_iter()
                     .filter(|pod| pod.metadata.deletion_timestamp.is_none())

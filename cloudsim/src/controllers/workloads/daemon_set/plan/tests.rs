@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
-use super::{super::placement::pod, *};
+use super::{
+    super::placement::{node_of, pod},
+    *,
+};
 use crate::controllers::workloads::pod_states::{self, MIN_READY, any_state, remaining_pods};
 
 fn set(spec: Value) -> DaemonSet {

@@ -1,12 +1,17 @@
-//! APIServices for the groups and versions that the API serves itself, for clients that list them.
+//! APIServices for the groups and versions that the API serves itself, for clients that list them; and whether the servers of other
+//! APIServices are available, to which the API forwards requests.
 //!
-//! Source: the registration controllers of Kubernetes' API server. APIServices of other servers are only stored.
+//! Source: the registration and availability controllers of Kubernetes' API server.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, future::pending, pin::pin, time::Duration};
 
-use futures::StreamExt;
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
-    APIService, APIServiceCondition, APIServiceSpec, APIServiceStatus,
+use futures::{StreamExt, future::join_all, stream};
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::Time,
+    kube_aggregator::pkg::apis::apiregistration::v1::{
+        APIService, APIServiceCondition, APIServiceSpec, APIServiceStatus,
+    },
 };
 use kube::{
     Api, Client, ResourceExt,
@@ -14,11 +19,13 @@ use kube::{
 };
 use kubeapi::{LenientObject, keep_decoded};
 use serde_json::json;
-use tokio::time::MissedTickBehavior;
+use tokio::{sync::Notify, time::MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{garbage_collector::definition_changes, workloads::seconds};
+use super::{changes::changes, workloads::seconds};
+
+mod availability;
 
 /// The label of APIServices that are managed here.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -27,31 +34,55 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// The wait after a failed call.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often they are checked while the server of one is not available.
+const UNAVAILABLE_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Runs until `stop`.
 pub async fn run(client: Client, stop: CancellationToken) {
-    let mut definitions = std::pin::pin!(definition_changes(client.clone()));
+    let changed = Notify::new();
+    let definitions = changes::<CustomResourceDefinition>(client.clone());
+    let services = changes::<APIService>(client.clone());
+    let mut all = pin!(stream::select(definitions, services));
+    // in parallel with the checks: a watch that is not polled may hold what a check waits for, such as a connection to the database
+    let watch = async {
+        while all.next().await.is_some() {
+            changed.notify_one();
+        }
+        pending::<()>().await;
+    };
+    clock::select! {
+        () = watch => {}
+        () = check_all(&client, &changed, &stop) => {}
+    }
+}
+
+/// Checks all whenever they have `changed`, and from time to time, until `stop`.
+async fn check_all(client: &Client, changed: &Notify, stop: &CancellationToken) {
     let mut ticks = tokio::time::interval(CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         // every branch can be dropped at its await: a notified change is only a reason to check
         clock::select! {
             () = stop.cancelled() => return,
-            Some(()) = definitions.next() => {}
+            () = changed.notified() => {}
             _ = ticks.tick() => {}
         }
-        let ensured = stop.run_until_cancelled(ensure(&client)).await;
-        if let Some(Err(error)) = ensured {
-            warn!(
-                error = &error as &dyn std::error::Error,
-                "failed to write APIServices; retrying"
-            );
-            ticks.reset_after(RETRY_INTERVAL);
+        match stop.run_until_cancelled(ensure(client)).await {
+            Some(Ok(true)) | None => {}
+            Some(Ok(false)) => ticks.reset_after(UNAVAILABLE_INTERVAL),
+            Some(Err(error)) => {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "failed to write APIServices; retrying"
+                );
+                ticks.reset_after(RETRY_INTERVAL);
+            }
         }
     }
 }
 
-/// Creates missing ones, and deletes those of what is no longer served.
-async fn ensure(client: &Client) -> Result<(), kube::Error> {
+/// Creates missing ones, and deletes those of what is no longer served. Returns whether the servers of all others are available.
+async fn ensure(client: &Client) -> Result<bool, kube::Error> {
     let api = Api::<APIService>::all(client.clone());
     let mut served = BTreeMap::from([("v1.".to_owned(), (String::new(), "v1".to_owned()))]);
     for group in client.list_api_groups().await?.groups {
@@ -61,15 +92,21 @@ async fn ensure(client: &Client) -> Result<(), kube::Error> {
         }
     }
     let all = Api::<LenientObject<APIService>>::all(client.clone());
+    let mut others = Vec::new();
     for known in keep_decoded(all.list(&ListParams::default()).await?) {
         let name = known.name_any();
         let is_local = known
             .spec
             .as_ref()
             .is_some_and(|spec| spec.service.is_none());
+        if !is_local {
+            served.remove(&name);
+            others.push(known);
+            continue;
+        }
         if served.contains_key(&name) && is_available(&known) {
             served.remove(&name);
-        } else if served.contains_key(&name) && is_local {
+        } else if served.contains_key(&name) {
             served.remove(&name);
             mark_available(&api, &name).await?;
         } else if served.remove(&name).is_none() && known.labels().contains_key(AUTOMANAGED) {
@@ -86,25 +123,70 @@ async fn ensure(client: &Client) -> Result<(), kube::Error> {
         }
         mark_available(&api, &name).await?;
     }
-    Ok(())
+    // last, and all at once: a server that does not answer holds up nothing else
+    let checks = others.iter().map(|known| check(client, &api, known));
+    let found = join_all(checks).await;
+    found.into_iter().try_fold(true, |all, one| Ok(all && one?))
+}
+
+/// Checks the server of an APIService and sets the condition. Returns whether it answers.
+async fn check(
+    client: &Client,
+    api: &Api<APIService>,
+    service: &APIService,
+) -> Result<bool, kube::Error> {
+    let found = availability::find(client, service).await?;
+    let last = last_condition(service);
+    let is_same = last.is_some_and(|last| {
+        last.status == found.status
+            && last.reason.as_deref() == Some(found.reason)
+            && last.message.as_deref() == Some(&found.message)
+    });
+    if !is_same {
+        let since = last
+            .filter(|last| last.status == found.status)
+            .and_then(|last| last.last_transition_time.clone());
+        let condition = condition(found.status, found.reason, &found.message, since);
+        set_condition(api, &service.name_any(), condition).await?;
+    }
+    Ok(found.status == "True")
+}
+
+fn last_condition(service: &APIService) -> Option<&APIServiceCondition> {
+    let status = service.status.as_ref()?;
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.find(|condition| condition.type_ == "Available")
 }
 
 fn is_available(service: &APIService) -> bool {
-    let mut conditions = service
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
-    conditions.any(|condition| condition.type_ == "Available" && condition.status == "True")
+    last_condition(service).is_some_and(|condition| condition.status == "True")
+}
+
+fn condition(
+    status: &str,
+    reason: &str,
+    message: &str,
+    since: Option<Time>,
+) -> APIServiceCondition {
+    APIServiceCondition {
+        type_: "Available".into(),
+        status: status.into(),
+        reason: Some(reason.into()),
+        message: Some(message.into()),
+        last_transition_time: since.or_else(|| Some(seconds(clock::now()))),
+    }
 }
 
 async fn mark_available(api: &Api<APIService>, name: &str) -> Result<(), kube::Error> {
-    let condition = APIServiceCondition {
-        type_: "Available".into(),
-        status: "True".into(),
-        reason: Some("Local".into()),
-        message: Some("Local APIServices are always available".into()),
-        last_transition_time: Some(seconds(clock::now())),
-    };
+    let message = "Local APIServices are always available";
+    set_condition(api, name, condition("True", "Local", message, None)).await
+}
+
+async fn set_condition(
+    api: &Api<APIService>,
+    name: &str,
+    condition: APIServiceCondition,
+) -> Result<(), kube::Error> {
     let status = APIServiceStatus {
         conditions: Some(vec![condition]),
     };
@@ -210,6 +292,25 @@ mod tests {
             .patch("boats.example.com", &PatchParams::default(), &definition)
             .await;
         until("v1.example.com", false).await;
+        let remote: APIService = serde_json::from_value(json!({
+            "metadata": {"name": "v1.fish.example.com"},
+            "spec": {"group": "fish.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
+                "service": {"namespace": "default", "name": "fish"}, "caBundle": "Y2E="},
+        }))
+        .unwrap();
+        api.create(&PostParams::default(), &remote).await.unwrap();
+        let message = "service/fish in \"default\" is not present";
+        let refused = |one: Option<&APIService>| {
+            let status = one.and_then(|service| service.status.as_ref());
+            let conditions = status.and_then(|status| status.conditions.as_ref());
+            conditions.into_iter().flatten().any(|condition| {
+                condition.status == "False" && condition.message.as_deref() == Some(message)
+            })
+        };
+        let waited = await_condition(api.clone(), "v1.fish.example.com", refused);
+        within("the condition of another server", waited)
+            .await
+            .unwrap();
         stop.cancel();
     }
 }

@@ -5,6 +5,8 @@
 //! Source: `reliablesyncs.kubeedge.io/v1alpha1`; objects are named `<node>.<uid>`, and those of namespaced objects are in the object's
 //! namespace.
 
+mod index;
+
 use std::{
     fmt::{self, Debug},
     sync::Arc,
@@ -16,9 +18,12 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Request},
 };
+use objectstore::Store;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
+use tracing::warn;
 
+use self::index::SyncIndex;
 use super::shared_read::SharedRead;
 use crate::{
     delivery::ObjectRef,
@@ -65,6 +70,8 @@ pub struct SyncRecords {
     client: Client,
     /// By node.
     all: Arc<SharedRead<HashMap<String, Synced>>>,
+    /// The records in the store of this program; `None` if the API is a cluster's.
+    index: Option<Arc<SyncIndex>>,
 }
 
 impl SyncRecords {
@@ -73,11 +80,31 @@ impl SyncRecords {
         Self {
             client,
             all: Arc::default(),
+            index: None,
         }
+    }
+
+    /// Reads the records from the store under the API, which this program has.
+    pub(crate) fn with_store(self, store: Option<&Arc<dyn Store>>) -> Self {
+        let index = store.map(|store| Arc::new(SyncIndex::new(Arc::clone(store))));
+        Self { index, ..self }
     }
 
     /// Returns everything that `node` has acknowledged.
     pub async fn load(&self, node: &str) -> Result<Synced, kube::Error> {
+        if let Some(index) = &self.index {
+            match index.get(node).await {
+                Ok(synced) => return Ok(synced),
+                Err(error) => {
+                    let error: &dyn std::error::Error = &error;
+                    warn!(
+                        node,
+                        error,
+                        "failed to read the node's records from the store; reading them from the API"
+                    );
+                }
+            }
+        }
         let all = self.all.get(self.read()).await?;
         Ok(all.get(node).cloned().unwrap_or_default())
     }
