@@ -28,6 +28,23 @@ export async function get(path) {
   return (await request(path)).json();
 }
 
+const RETRY_PAUSE = 1000;
+
+// Calls `ask` again while the cloud cannot be reached; an error in an answer has a status. `report` gets the errors, and null when it works.
+export async function untilAnswered(ask, report) {
+  for (;;) {
+    try {
+      const answer = await ask();
+      report(null);
+      return answer;
+    } catch (error) {
+      if (error.status) throw error;
+      report(error);
+    }
+    await sleep(RETRY_PAUSE);
+  }
+}
+
 export function send(method, path, body, type = "application/json") {
   const headers = { "content-type": type };
   return request(path, { method, headers, body: JSON.stringify(body) });
@@ -48,6 +65,9 @@ async function readLines(path, signal, take) {
   }
 }
 
+// A longer line of a log is cut.
+const MAX_LINE = 100000;
+
 // Calls `take` with the lines of a log. After a cut it continues behind the latest line: each line comes with its time. `report` gets
 // errors, and null when the log is read again.
 export async function followLog(path, signal, take, report) {
@@ -62,7 +82,7 @@ export async function followLog(path, signal, take, report) {
       const { done, value } = await reader.read();
       if (done) return;
       const lines = (rest + value).split("\n");
-      rest = lines.pop();
+      rest = lines.pop().slice(0, MAX_LINE);
       const isNew = (line) => !latest || line.slice(0, line.indexOf(" ")) > latest;
       const fresh = lines.filter(isNew);
       if (!fresh.length) continue;
@@ -75,6 +95,16 @@ export async function followLog(path, signal, take, report) {
 }
 
 const [STDIN, ERROR, RESIZE] = [0, 3, 4];
+
+// Returns why a command failed, from the Status at the end of its stream, or else nothing.
+function causeIn(text) {
+  try {
+    const { status, message, reason } = JSON.parse(text);
+    return status === "Success" ? "" : String(message || reason);
+  } catch {
+    return text;
+  }
+}
 
 // Runs a command in a container, over the same stream as kubectl. `take` gets what it prints. `ended` resolves to why it failed, or to
 // nothing.
@@ -100,8 +130,7 @@ export function openExec(path, { container, command, isTerminal }, take) {
       const text = decoders[channel - 1].decode(data.slice(1), { stream: true });
       if (channel < ERROR) return take(text);
       if (!text) return;
-      const status = JSON.parse(text);
-      if (status.status !== "Success") result = status.message || status.reason;
+      result = causeIn(text);
     };
     socket.onclose = ({ reason, code }) => done(result || (code === 1000 || code === 1005 ? "" : reason || `connection closed (${code})`));
   });

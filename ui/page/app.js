@@ -1,13 +1,13 @@
 // The frame of the page: navigation, notices, and the chosen view.
 import { html, render, useEffect } from "./vendor/htm-preact.js";
-import { send } from "./api.js";
+import { send, untilAnswered } from "./api.js";
 import { Devices } from "./devices.js";
 import { Link } from "./link.js";
 import { Login } from "./login.js";
 import { Overview } from "./overview.js";
 import { Pods } from "./pods.js";
 import { change, keep, kept, useChoice } from "./state.js";
-import { start, store, useStore } from "./store.js";
+import { report, start, store, useStore } from "./store.js";
 import { LANGUAGES, setLanguage, t } from "./texts.js";
 import { Timeline } from "./timeline.js";
 import { Why } from "./why.js";
@@ -36,7 +36,8 @@ function chooseLanguage(code) {
 }
 
 async function logout() {
-  await send("POST", "/ui/logout").catch(() => {});
+  // without a session there is nothing to end
+  await untilAnswered(() => send("POST", "/ui/logout"), report("user")).catch(() => {});
   location.reload();
 }
 
@@ -56,7 +57,7 @@ function Page() {
   const choice = useChoice();
   const { isLoggedOut, user } = useStore();
   const language = setLanguage(choice.lang);
-  const view = VIEWS[choice.view] ? choice.view : "overview";
+  const view = Object.hasOwn(VIEWS, choice.view) ? choice.view : "overview";
   useEffect(() => {
     document.title = `cloudsim: ${t(`view.${view}`)}`;
   }, [view, choice.lang]);

@@ -1,7 +1,7 @@
 // Devices: a card each with desired and reported values, and a field to set the desired one.
 import { html, useState } from "./vendor/htm-preact.js";
 import { get, send } from "./api.js";
-import { duration } from "./format.js";
+import { duration, short } from "./format.js";
 import { Link } from "./link.js";
 import { change, useChoice } from "./state.js";
 import { keyOf, useStore } from "./store.js";
@@ -11,6 +11,8 @@ import { WhyLink } from "./why.js";
 const MAX_CARDS = 60;
 const GROUP = "/apis/devices.kubeedge.io/v1beta1";
 const [WIDTH, HEIGHT] = [160, 28];
+// A longer value is cut.
+const MAX_VALUE = 200;
 
 // Returns the properties of a device with their values. Unless its model says so, a property can be set.
 export function propertiesOf(device, status, model) {
@@ -55,7 +57,7 @@ function Setter({ device, property }) {
     event.preventDefault();
     try {
       await setDesired(device.metadata, property.name, value);
-      setNote({ text: t("device.set", { value }) });
+      setNote({ text: t("device.set", { value: short(value, MAX_VALUE) }) });
       setValue("");
     } catch (error) {
       setNote({ text: error.message, isBad: true });
@@ -63,7 +65,7 @@ function Setter({ device, property }) {
   };
   const label = t("device.desired.new", { property: property.name });
   return html`<form onSubmit=${submit}>
-    <input aria-label=${label} placeholder=${property.desired || ""} value=${value} size="8" required onInput=${(event) => setValue(event.target.value)} />
+    <input aria-label=${label} placeholder=${short(property.desired, MAX_VALUE) || ""} value=${value} size="8" required onInput=${(event) => setValue(event.target.value)} />
     <button>${t("device.apply")}</button>
     ${note && html`<span role="status" class=${note.isBad ? "bad" : "good"}>${note.text}</span>`}
   </form>`;
@@ -73,10 +75,10 @@ function Property({ device, property, history, maySet }) {
   const hasDesired = property.desired !== undefined && property.desired !== "";
   const isReached = hasDesired && property.desired === property.reported;
   return html`<li>
-    <h4>${property.name}</h4>
+    <h4>${short(property.name, MAX_VALUE)}</h4>
     <dl>
-      <div><dt>${t("device.desired")}</dt><dd>${hasDesired ? property.desired : "–"}</dd></div>
-      <div><dt>${t("device.reported")}</dt><dd>${property.reported ?? "–"} ${isReached && html`<span class="good">✓</span>`}</dd></div>
+      <div><dt>${t("device.desired")}</dt><dd>${hasDesired ? short(property.desired, MAX_VALUE) : "–"}</dd></div>
+      <div><dt>${t("device.reported")}</dt><dd>${short(property.reported, MAX_VALUE) ?? "–"} ${isReached && html`<span class="good">✓</span>`}</dd></div>
       ${property.at && html`<div><dt>${t("device.age")}</dt><dd>${duration(Math.max(0, Date.now() - property.at))}</dd></div>`}
     </dl>
     <${Sparkline} points=${history} />

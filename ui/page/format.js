@@ -3,6 +3,27 @@
 // Compares names with numbers in them: edge-2 is before edge-10.
 export const byName = new Intl.Collator(undefined, { numeric: true }).compare;
 
+// Cuts a long text.
+export const short = (text, length) => (text?.length > length ? `${text.slice(0, length)}…` : text);
+
+// No fitted text has more letters.
+export const MAX_LETTERS = 300;
+
+// Cuts a text that is too wide in its middle: kind and end of a name stay. `measure` returns the width of a text.
+export function fitted(text, width, measure) {
+  const cut = (length) => `${text.slice(0, Math.ceil(length / 2))}…${text.slice(text.length - Math.floor(length / 2))}`;
+  if (text.length <= MAX_LETTERS && measure(text) <= width) return text;
+  if (width < 20) return "";
+  // the most letters that fit: between them and those that do not
+  let [few, many] = [2, Math.min(text.length, MAX_LETTERS)];
+  while (many - few > 1) {
+    const length = (few + many) >> 1;
+    if (measure(cut(length)) <= width) few = length;
+    else many = length;
+  }
+  return cut(few);
+}
+
 export function duration(milliseconds) {
   if (milliseconds < 1) return "<1 ms";
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;

@@ -1,7 +1,7 @@
 // Draws deliveries on a canvas: a row for each object with four lanes, from the cloud down to the pod or device. One delivery is one bar,
 // which descends through the lanes as it proceeds.
 import { endOf, outcome, stages } from "./deliveries.js";
-import { byName, clock } from "./format.js";
+import { byName, clock, fitted, MAX_LETTERS, short } from "./format.js";
 import { t } from "./texts.js";
 
 export const LANES = ["cloud", "link", "node", "object"];
@@ -84,15 +84,7 @@ export function draw(canvas, rows, view, chosen) {
   return places;
 }
 
-// Cuts a text that is too wide in its middle: kind and end of a name stay.
-function shortened(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
-  let length = text.length;
-  const cut = () => `${text.slice(0, Math.ceil(length / 2))}…${text.slice(text.length - Math.floor(length / 2))}`;
-  if (width < 20) return "";
-  while (length > 2 && context.measureText(cut()).width > width) length -= 1;
-  return cut();
-}
+const fittedIn = (context, text, width) => fitted(text, width, (part) => context.measureText(part).width);
 
 function drawRow(context, row, isFirstOfNode, { top, width, view, palette, chosen, places }) {
   context.fillStyle = palette.stripe;
@@ -103,9 +95,9 @@ function drawRow(context, row, isFirstOfNode, { top, width, view, palette, chose
   context.lineTo(view.width, top + 0.5);
   context.stroke();
   context.fillStyle = palette.text;
-  context.fillText(shortened(context, row.key, view.left - 12), 6, top + 15);
+  context.fillText(fittedIn(context, row.key, view.left - 12), 6, top + 15);
   context.fillStyle = palette.dim;
-  context.fillText(shortened(context, row.node, view.left - 12), 6, top + 30);
+  context.fillText(fittedIn(context, row.node, view.left - 12), 6, top + 30);
   const place = (time) => view.left + ((time - view.begin) / view.span) * width;
   drawSpans(context, row, place, { top, width, view, palette });
   const faults = view.spans.of(row.node);
@@ -140,9 +132,9 @@ function drawSpans(context, { node, isOfFaults }, place, { top, width, view, pal
 
 // Draws the text of a fault from its begin to the right, or before it if there is more space.
 function drawText(context, text, [first, begin, last], y) {
-  const isBefore = context.measureText(text).width > last - begin - 10 && begin - first > last - begin;
+  const isBefore = context.measureText(short(text, MAX_LETTERS)).width > last - begin - 10 && begin - first > last - begin;
   context.textAlign = isBefore ? "right" : "left";
-  context.fillText(shortened(context, text, (isBefore ? begin - first : last - begin) - 10), begin + (isBefore ? -4 : 6), y);
+  context.fillText(fittedIn(context, text, (isBefore ? begin - first : last - begin) - 10), begin + (isBefore ? -4 : 6), y);
   context.textAlign = "left";
 }
 

@@ -1,7 +1,7 @@
 // The overview: numbers, problems, and a map of the nodes.
 import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { Faults } from "./faults.js";
-import { byName, bytes, duration, quantity } from "./format.js";
+import { byName, bytes, duration, quantity, short } from "./format.js";
 import { Link } from "./link.js";
 import { change, useChoice } from "./state.js";
 import { keyOf, useStore } from "./store.js";
@@ -11,6 +11,8 @@ import { WhyLink } from "./why.js";
 const MAX_CARDS = 24;
 // so many at first, and so many in all
 const [FEW_PROBLEMS, MAX_PROBLEMS] = [8, 200];
+// A longer message of a node or pod is cut.
+const MAX_DETAIL = 500;
 const GROUPS = ["state", "zone", "transport", "none"];
 const SIGNS = { ready: "●", notready: "▲", offline: "■" };
 const ORDER = { notready: 0, offline: 1, ready: 2 };
@@ -79,7 +81,7 @@ function problemsOf(store, nodes) {
       object: `pod/${keyOf(pod.metadata)}`,
       why: `pods/${keyOf(pod.metadata)}`,
       values: { view: "pods", pod: keyOf(pod.metadata) },
-      text: t("problem.pod", { phase: reason }),
+      text: t("problem.pod", { phase: short(reason, MAX_DETAIL) }),
       detail,
     });
   }
@@ -113,7 +115,7 @@ function Problems({ problems, isKnown }) {
           ${problems.slice(0, count).map(
             (one) => html`<li key=${one.object}>
               <span aria-hidden="true" class="bad">▲</span>
-              <${Link} values=${one.values}>${one.object}</${Link}> ${one.text} <span class="dim">${one.detail}</span> <${WhyLink} object=${one.why} />
+              <${Link} values=${one.values}>${one.object}</${Link}> ${one.text} <span class="dim">${short(one.detail, MAX_DETAIL)}</span> <${WhyLink} object=${one.why} />
             </li>`,
           )}
         </ul>`}
@@ -146,7 +148,7 @@ function Card({ node }) {
   return html`<li class="card ${node.state}">
     <strong class="name">${node.name}</strong><br />
     <${State} node=${node} />
-    ${node.state === "notready" && html`<p class="dim">${node.message}</p>`}
+    ${node.state === "notready" && html`<p class="dim">${short(node.message, MAX_DETAIL)}</p>`}
     <${Facts} node=${node} />
     <${Faults} target=${node.name} />
     ${node.state !== "ready" && html`<${WhyLink} object=${`nodes/${node.name}`} /> `}

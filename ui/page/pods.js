@@ -55,6 +55,9 @@ function Commands({ path, container, causeOf }) {
   const [command, setCommand] = useState("");
   const [text, setText] = useState("");
   const [isRunning, setRunning] = useState(false);
+  const stream = useRef(null);
+  const stop = () => stream.current?.close();
+  useEffect(() => stop, []);
   const write = (more) => setText((before) => appended(before, more));
   const submit = async (event) => {
     event.preventDefault();
@@ -63,7 +66,8 @@ function Commands({ path, container, causeOf }) {
     write(`$ ${command}\n`);
     setCommand("");
     setRunning(true);
-    const result = await openExec(path, { container, command: list }, write).ended;
+    stream.current = openExec(path, { container, command: list }, write);
+    const result = await stream.current.ended;
     if (result) write(`${causeOf(result)}\n`);
     setRunning(false);
   };
@@ -73,6 +77,7 @@ function Commands({ path, container, causeOf }) {
     <form class="filters" onSubmit=${submit}>
       <label>${t("command")} <input value=${command} size="30" spellcheck="false" autocomplete="off" onInput=${(event) => setCommand(event.target.value)} /></label>
       <button disabled=${isRunning}>${t("command.run")}</button>
+      ${isRunning && html`<button type="button" onClick=${stop}>${t("command.stop")}</button>`}
     </form>
   </section>`;
 }

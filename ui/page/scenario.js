@@ -23,6 +23,11 @@ function appliedPod({ annotations, name, namespace }) {
   }
 }
 
+// Returns a Secret with a text in the place of its values.
+function placeholder({ namespace, name, keys }) {
+  return { apiVersion: "v1", kind: "Secret", metadata: { name, namespace }, stringData: Object.fromEntries(keys.map((key) => [key, "not saved"])) };
+}
+
 // Returns the object as its author wrote it, as far as that is known. A pod keeps its node.
 function manifest(kind, apiVersion, { metadata, spec, data, binaryData }) {
   const plainMetadata = { ...without(metadata, OF_API), ...(metadata.annotations && { annotations: without(metadata.annotations, [APPLIED]) }) };
@@ -39,25 +44,30 @@ function manifest(kind, apiVersion, { metadata, spec, data, binaryData }) {
   return { apiVersion, kind, metadata: plainMetadata, spec: { ...spec, ...ofPod } };
 }
 
-// Returns the ConfigMaps and Secrets that pods name, as NAMESPACE/NAME.
+// Returns the ConfigMaps and Secrets that pods name, as NAMESPACE/NAME, and by Secret the keys that they name.
 export function referencesOf(pods) {
-  const [configMaps, secrets] = [new Set(), new Set()];
+  const [configMaps, secrets] = [new Set(), new Map()];
   for (const { metadata, spec } of pods) {
-    const add = (names, name) => name && names.add(`${metadata.namespace}/${name}`);
+    const addMap = (name) => name && configMaps.add(`${metadata.namespace}/${name}`);
+    const addSecret = (name, keys = []) => {
+      const key = `${metadata.namespace}/${name}`;
+      if (name) secrets.set(key, [...new Set([...(secrets.get(key) || []), ...keys])]);
+    };
     const volumes = (spec.volumes || []).filter(({ name }) => !name.startsWith(TOKEN));
     for (const source of volumes.flatMap((volume) => [volume, ...(volume.projected?.sources || [])])) {
-      add(configMaps, source.configMap?.name);
-      add(secrets, source.secret?.secretName || source.secret?.name);
+      addMap(source.configMap?.name);
+      addSecret(source.secret?.secretName || source.secret?.name, source.secret?.items?.map(({ key }) => key));
     }
     for (const container of [...(spec.initContainers || []), ...spec.containers]) {
       for (const source of [...(container.envFrom || []), ...(container.env || []).map((one) => one.valueFrom || {})]) {
-        add(configMaps, (source.configMapRef || source.configMapKeyRef)?.name);
-        add(secrets, (source.secretRef || source.secretKeyRef)?.name);
+        addMap((source.configMapRef || source.configMapKeyRef)?.name);
+        addSecret(source.secretRef?.name);
+        addSecret(source.secretKeyRef?.name, [source.secretKeyRef?.key]);
       }
     }
-    for (const { name } of spec.imagePullSecrets || []) add(secrets, name);
+    for (const { name } of spec.imagePullSecrets || []) addSecret(name);
   }
-  return { configMaps: [...configMaps].sort(), secrets: [...secrets].sort() };
+  return { configMaps: [...configMaps].sort(), secrets: Object.fromEntries([...secrets].sort()) };
 }
 
 const DEVICES = "devices.kubeedge.io/v1beta1";
@@ -70,15 +80,17 @@ function stepOf(fault, now) {
   return { time: begin, step: { faults: { node: fault.target, conditions } } };
 }
 
-// Returns the scenario as a document.
-export function scenarioOf({ nodes, pods, devices, models, maps = [], changes = new Map(), deleted, sessions, faults }, now) {
+// Returns the scenario as a document. `secrets` have their name, the keys that are known, and the time of their creation if that is known.
+export function scenarioOf({ nodes, pods, devices, models, maps = [], secrets = [], changes = new Map(), deleted, sessions, faults }, now) {
   const applied = (kind, apiVersion) => (object) => ({
     time: Date.parse(object.metadata.creationTimestamp),
     step: { apply: manifest(kind, apiVersion, object) },
   });
   const target = ({ metadata }) => ({ kind: "Pod", namespace: metadata.namespace, name: metadata.name });
   const gone = [...deleted.values()].filter(({ object }) => !pods.has(`${object.metadata.namespace}/${object.metadata.name}`));
+  const begin = Math.min(now, ...[...pods.values()].map(({ metadata }) => Date.parse(metadata.creationTimestamp)));
   const events = [
+    ...secrets.map((secret) => ({ time: secret.time ?? begin, step: { apply: placeholder(secret) } })),
     ...[...models.values()].map(applied("DeviceModel", DEVICES)),
     ...maps.map(applied("ConfigMap", "v1")),
     // a device as it was first, and then each change of its desired values

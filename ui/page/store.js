@@ -1,6 +1,6 @@
 // What the page knows: objects of the API, sessions, metrics and messages.
 import { useEffect, useState } from "./vendor/htm-preact.js";
-import { followMessages, followObjects, get, isAllowed, poll, whoAmI } from "./api.js";
+import { followMessages, followObjects, get, isAllowed, poll, untilAnswered, whoAmI } from "./api.js";
 import { Deliveries } from "./deliveries.js";
 import { Spans } from "./spans.js";
 
@@ -65,7 +65,7 @@ export function useStore() {
   return store;
 }
 
-const report = (source) => (error) => {
+export const report = (source) => (error) => {
   if (error?.status === 401) store.isLoggedOut = true;
   // the metrics API is missing if there are no stream tunnels
   store.errors[source] = error && error.name !== "AbortError" ? error : null;
@@ -85,6 +85,10 @@ function keepValues(status) {
     points.push({ time, value: Number(reported.value) });
     store.history.set(key, points.slice(-MAX_POINTS));
   }
+}
+
+function forgetValues(status) {
+  for (const { propertyName } of status.status?.twins || []) store.history.delete(`${keyOf(status.metadata)} ${propertyName}`);
 }
 
 function noteDeleted(key, object) {
@@ -112,6 +116,7 @@ function followInto(name, path) {
       if (change.type === "DELETED") {
         objects.delete(key);
         if (name === "pods") noteDeleted(key, object);
+        if (name === "statuses") forgetValues(object);
       }
       else objects.set(key, object);
       if (name === "devices" && change.type !== "DELETED") noteChange(key, object);
@@ -152,13 +157,17 @@ export async function openRecording(file) {
   return deliveries.all.at(-1).sent;
 }
 
+async function readRights() {
+  store.user = await whoAmI();
+  store.mayInject = await isAllowed({ verb: "post", path: "/cloudsim/v1/faults/all" });
+  store.mayReadLogs = await isAllowed({ verb: "get", resource: "pods", subresource: "log" });
+  store.mayRun = await isAllowed({ verb: "create", resource: "pods", subresource: "exec" });
+  store.maySetDevices = await isAllowed({ verb: "patch", group: "devices.kubeedge.io", resource: "devices" });
+}
+
 export async function start() {
   try {
-    store.user = await whoAmI();
-    store.mayInject = await isAllowed({ verb: "post", path: "/cloudsim/v1/faults/all" });
-    store.mayReadLogs = await isAllowed({ verb: "get", resource: "pods", subresource: "log" });
-    store.mayRun = await isAllowed({ verb: "create", resource: "pods", subresource: "exec" });
-    store.maySetDevices = await isAllowed({ verb: "patch", group: "devices.kubeedge.io", resource: "devices" });
+    await untilAnswered(readRights, report("user"));
   } catch (error) {
     report("user")(error);
     if (error.status === 401) return;

@@ -4,7 +4,7 @@ import { endOf, stages } from "./deliveries.js";
 import { clock, duration } from "./format.js";
 import { AXIS_HEIGHT, draw, faultRows, LANES, ROW_HEIGHT, rowsOf } from "./lanes.js";
 import { Message, outcomeText } from "./message.js";
-import { get } from "./api.js";
+import { request } from "./api.js";
 import { change, useChoice } from "./state.js";
 import { comment, referencesOf, scenarioOf, toYaml } from "./scenario.js";
 import { openRecording, store, useStore } from "./store.js";
@@ -51,23 +51,33 @@ function setTime({ span, end }, isLive) {
   change({ span: bounded === DEFAULT_SPAN ? "" : String(Math.round(bounded)), end: isNow ? "" : String(Math.round(end)) }, true);
 }
 
-// Reads the ConfigMaps that pods name. The notes say what a scenario does not contain: Secrets, and ConfigMaps that cannot be read.
-async function configMapsOf(pods) {
+const METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
+// Reads the ConfigMaps that pods name, and which of their Secrets exist. The notes say what a scenario does not contain.
+async function referencedBy(pods) {
   const { configMaps, secrets } = referencesOf([...pods]);
-  const notes = secrets.map((secret) => `The Secret ${secret} is not saved. Add an applyFile step for it.`);
-  const read = configMaps.map(async (key) => {
+  const notes = [];
+  const read = async (kind, key, accept) => {
     const [namespace, name] = key.split("/");
-    return get(`/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps/${encodeURIComponent(name)}`).catch((error) => {
-      notes.push(`The ConfigMap ${key} is not saved: ${error.message}`);
-    });
-  });
-  return { maps: (await Promise.all(read)).filter(Boolean), notes };
+    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/${kind}/${encodeURIComponent(name)}`;
+    return (await request(path, { headers: { accept } })).json();
+  };
+  const readMap = (key) => read("configmaps", key, "application/json").catch((error) => void notes.push(`The ConfigMap ${key} is not saved: ${error.message}`));
+  const readSecret = async ([key, keys]) => {
+    const found = await read("secrets", key, METADATA).catch((error) => error);
+    if (found.status === 404) return undefined;
+    notes.push(`The values of the Secret ${key} are not saved. Write them into its step.`);
+    const [namespace, name] = key.split("/");
+    return { namespace, name, keys, time: Date.parse(found.metadata?.creationTimestamp) || undefined };
+  };
+  const [maps, all] = await Promise.all([Promise.all(configMaps.map(readMap)), Promise.all(Object.entries(secrets).map(readSecret))]);
+  return { maps: maps.filter(Boolean), secrets: all.filter(Boolean), notes };
 }
 
 // Lets the browser save what has happened as a scenario.
 async function save() {
-  const { maps, notes } = await configMapsOf(store.pods.values());
-  const scenario = toYaml(scenarioOf({ ...store, maps }, Date.now()));
+  const { maps, secrets, notes } = await referencedBy(store.pods.values());
+  const scenario = toYaml(scenarioOf({ ...store, maps, secrets }, Date.now()));
   const text = `${notes.map(comment).join("")}${scenario}\n`;
   const anchor = document.createElement("a");
   anchor.href = URL.createObjectURL(new Blob([text], { type: "application/yaml" }));
