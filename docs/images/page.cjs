@@ -21,7 +21,8 @@ async function main() {
   await page.waitForTimeout(4000);
   await pod("filter", "edge-3");
   await page.waitForTimeout(10000);
-  await page.screenshot({ path: file });
+  const { y, height } = await page.locator(".lanes").boundingBox();
+  await page.screenshot({ path: file, clip: { x: 0, y: 0, width: 1000, height: y + height + 16 } });
   await browser.close();
 }
 
