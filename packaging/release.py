@@ -49,7 +49,8 @@ def environment(tools):
         "OUTRIGGER_COMMIT": text("git", "rev-parse", "--short=12", "HEAD"),
         "SOURCE_DATE_EPOCH": "0",
         "CARGO_INCREMENTAL": "0",
-        "RUSTFLAGS": " ".join(f"--remap-path-prefix={path}={name}" for path, name in paths.items()),
+        # the variable replaces the flags of .cargo/config.toml
+        "RUSTFLAGS": " ".join(["--cfg=tokio_unstable", *(f"--remap-path-prefix={path}={name}" for path, name in paths.items())]),
         "CFLAGS": " ".join(f"-ffile-prefix-map={path}={name}" for path, name in paths.items()),
     }
 
