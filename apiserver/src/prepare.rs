@@ -3,8 +3,8 @@
 use crate::defaults;
 use kubeapi::{
     object::{
-        as_map, child, default_to, definition_status, generation::count_generation, metadata,
-        object_size, text, timestamp::now,
+        as_map, assign, child, default_to, definition_status, generation::count_generation,
+        metadata, object_size, text, timestamp::now,
     },
     patch,
     registry::{Builtin, Kind},
@@ -32,8 +32,14 @@ pub(crate) fn check_limits(
     }
 }
 
-/// Sets the defaults of a new object, and the metadata that the server controls.
-pub(crate) fn create(call: &Call, object: &mut Value, origin: Origin) -> Result<(), StatusError> {
+/// Sets the defaults of a new object, and the metadata that the server controls. Its owners are those of what was `sent`, if admission
+/// has changed that.
+pub(crate) fn create(
+    call: &Call,
+    object: &mut Value,
+    sent: Option<&Value>,
+    origin: Origin,
+) -> Result<(), StatusError> {
     let kind = &call.target.kind;
     let now = now();
     let metadata = metadata(object);
@@ -62,8 +68,28 @@ pub(crate) fn create(call: &Call, object: &mut Value, origin: Origin) -> Result<
     }
     admission::observe(kind, object);
     if origin == Origin::Update {
-        patch::track_update(&target(kind), None, object, &writer(call, &now))?;
+        track_creation(call, object, sent, &now)?;
     }
+    Ok(())
+}
+
+/// Makes the writer the owner of the fields of a new object.
+fn track_creation(
+    call: &Call,
+    object: &mut Value,
+    sent: Option<&Value>,
+    now: &str,
+) -> Result<(), StatusError> {
+    let kind = &call.target.kind;
+    let (target, writer) = (target(kind), writer(call, now));
+    let Some(sent) = sent else {
+        return Ok(patch::track_update(&target, None, object, &writer)?);
+    };
+    let mut sent = sent.clone();
+    defaults::fill(kind, &mut sent)?;
+    patch::track_update(&target, None, &mut sent, &writer)?;
+    let owners = metadata(&mut sent).shift_remove("managedFields");
+    assign(metadata(object), "managedFields", owners);
     Ok(())
 }
 

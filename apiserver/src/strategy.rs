@@ -134,9 +134,10 @@ impl Strategy for ServerStrategy {
         &self,
         call: &Call,
         object: &mut Value,
+        sent: Option<&Value>,
         origin: Origin,
     ) -> Result<(), StatusError> {
-        prepare::create(call, object, origin)
+        prepare::create(call, object, sent, origin)
     }
 
     async fn admit_create(

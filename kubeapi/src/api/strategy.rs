@@ -186,11 +186,13 @@ pub trait Strategy: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Sets the defaults and the metadata of a new object. A cache leaves the UID to the API server, which hears of the object later.
+    /// Sets the defaults and the metadata of a new object. `sent` is the object as its writer sent it, if admission has changed it: the
+    /// writer owns its fields. A cache leaves the UID to the API server, which hears of the object later.
     fn prepare_create(
         &self,
         _call: &Call,
         object: &mut Value,
+        _sent: Option<&Value>,
         _origin: Origin,
     ) -> Result<(), StatusError> {
         default_to(metadata(object), "creationTimestamp", now());

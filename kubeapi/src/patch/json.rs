@@ -1,6 +1,6 @@
 //! RFC 6902: a list of operations, of which all are applied or none.
 
-use json_patch::{PatchErrorKind, PatchOperation, patch_unsafe};
+use json_patch::{AddOperation, PatchErrorKind, PatchOperation, patch_unsafe};
 use serde_json::Value;
 
 use super::error::{PatchError, TEST_FAILED};
@@ -46,8 +46,9 @@ pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> 
                 "Unexpected kind: {unknown}"
             )));
         }
-        let operation: PatchOperation =
-            serde_json::from_value(operation.clone()).map_err(|error| bad(&error.to_string()))?;
+        let operation = serde_json::from_value(operation.clone());
+        let operation: PatchOperation = operation.map_err(|error| bad(&error.to_string()))?;
+        let operation = with_absent_fields(&object, operation);
         check(&object, &operation, &mut carried)?;
         shifted += shifts(&object, &operation);
         if shifted > MAX_SHIFTED {
@@ -68,18 +69,40 @@ pub(super) fn apply(current: &Value, body: &Value) -> Result<Value, PatchError> 
     Ok(object)
 }
 
+/// Returns the operation that does the same if an absent field of an object were null: the real server replaces and copies such fields,
+/// against RFC 6902.
+fn with_absent_fields(object: &Value, operation: PatchOperation) -> PatchOperation {
+    match operation {
+        PatchOperation::Replace(replace) if is_absent_field(object, replace.path.as_str()) => {
+            PatchOperation::Add(AddOperation {
+                path: replace.path,
+                value: replace.value,
+            })
+        }
+        PatchOperation::Copy(copying) if is_absent_field(object, copying.from.as_str()) => {
+            PatchOperation::Add(AddOperation {
+                path: copying.path,
+                value: Value::Null,
+            })
+        }
+        operation => operation,
+    }
+}
+
+/// Reports whether an object could have a field at this place, and has none.
+fn is_absent_field(object: &Value, path: &str) -> bool {
+    path.rsplit_once('/').is_some_and(|(parent, _)| {
+        object.pointer(parent).is_some_and(Value::is_object) && object.pointer(path).is_none()
+    })
+}
+
 /// Reports whether this tests for `null` where the object lacks the field. RFC 6902 has no such test, but the real server accepts
 /// it, and clients use it to add a field only if it is absent.
 fn tests_absence(object: &Value, operation: &PatchOperation) -> bool {
     let PatchOperation::Test(test) = operation else {
         return false;
     };
-    let (Value::Null, Some((parent, _))) = (&test.value, test.path.as_str().rsplit_once('/'))
-    else {
-        return false;
-    };
-    object.pointer(parent).is_some_and(Value::is_object)
-        && object.pointer(test.path.as_str()).is_none()
+    test.value.is_null() && is_absent_field(object, test.path.as_str())
 }
 
 fn bad(why: &str) -> PatchError {
@@ -241,6 +264,17 @@ mod tests {
     }
 
     #[test]
+    fn an_absent_field_is_replaced_and_copied_as_null() {
+        let object = json!({"metadata": {}});
+        let body = json!([
+            {"op": "replace", "path": "/metadata/labels", "value": {"a": "1"}},
+            {"op": "copy", "from": "/metadata/none", "path": "/metadata/annotations"},
+        ]);
+        let expected = json!({"metadata": {"labels": {"a": "1"}, "annotations": null}});
+        assert_eq!(apply(&object, &body), Ok(expected));
+    }
+
+    #[test]
     fn what_does_not_fit_the_object_is_refused() {
         let object = json!({"spec": {"replicas": 1}, "list": [1]});
         let refusals = [
@@ -249,7 +283,7 @@ mod tests {
             json!([{"op": "remove", "path": "/spec/paused"}]),
             json!([{"op": "replace", "path": "/status/phase", "value": 1}]),
             json!([{"op": "add", "path": "/list/7", "value": 1}]),
-            json!([{"op": "copy", "from": "/nothing", "path": "/x"}]),
+            json!([{"op": "copy", "from": "/nothing/inside", "path": "/x"}]),
             json!([{"op": "move", "from": "/spec", "path": "/spec/inside"}]),
             json!([{"op": "replace", "path": "", "value": 1}]),
         ];

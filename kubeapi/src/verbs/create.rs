@@ -80,7 +80,10 @@ async fn create_object(
         metadata(&mut object).insert("name".into(), target.name.as_str().into());
     }
     let strategy = api.strategy();
+    let sent = object.clone();
     strategy.admit_new(api, &target, &mut object).await?;
+    // the writer owns what it sent, but nothing that admission adds
+    let sent = (sent != object).then_some(sent);
     let mut attempts = if generates { ATTEMPTS } else { 1 };
     loop {
         attempts -= 1;
@@ -96,7 +99,7 @@ async fn create_object(
             metadata(&mut object).insert("name".into(), target.name.as_str().into());
         }
         let damaged_uid = damaged_uid(api, &target, &object).await?;
-        strategy.prepare_create(call, &mut object, origin)?;
+        strategy.prepare_create(call, &mut object, sent.as_ref(), origin)?;
         if let Some(uid) = damaged_uid {
             metadata(&mut object).insert("uid".into(), uid.into());
         }

@@ -14,7 +14,7 @@ use crate::{
         is_deleting, metadata, object_size, text_or_empty,
     },
     patch::{self, ApplyOptions, Versions},
-    registry::{Kind, SchemaSource},
+    registry::{Builtin, Kind, SchemaSource},
     request::{call::Call, path::Target, subresource::Subresource},
     status::StatusError,
 };
@@ -280,6 +280,7 @@ pub fn writer<'a>(call: &'a Call, now: &'a str) -> ApplyOptions<'a> {
         Some(Subresource::Status) if !status_has_metadata(kind) => &["spec", "metadata"],
         Some(Subresource::Status | Subresource::Approval) => &["spec"],
         Some(Subresource::Resize) => &["metadata", "status"],
+        None if kind.is(Builtin::CertificateSigningRequest) => &["spec", "status"],
         _ if kind.status => &["status"],
         _ => &[],
     };

@@ -105,6 +105,16 @@ impl Managers {
         )
     }
 
+    /// Reports whether there are entries, all of them valid.
+    pub(super) fn can_read(entries: &[Value]) -> bool {
+        let is_valid = |entry: &Value| {
+            matches!(text_or_empty(entry, "/operation"), "Apply" | "Update")
+                && text_or_empty(entry, "/fieldsType") == "FieldsV1"
+                && !text_or_empty(entry, "/apiVersion").is_empty()
+        };
+        !entries.is_empty() && entries.iter().all(is_valid)
+    }
+
     /// Returns the entry of `manager`.
     pub(super) fn entry(&self, manager: &Manager) -> Option<&ManagerEntry> {
         self.0.iter().find(|entry| entry.manager.is(manager))
@@ -143,17 +153,19 @@ impl Managers {
 
     /// Sets the fields of `manager`, which wrote at `now`.
     pub(super) fn set(&mut self, manager: Manager, fields: Set, now: &str) {
+        // as in kube-apiserver, which converts the owners of a scale without their times
+        let time = (manager.subresource != "scale").then(|| now.to_owned());
         match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
             Some(entry) => {
                 *entry = ManagerEntry {
                     manager,
-                    time: Some(now.to_owned()),
+                    time,
                     fields,
                 }
             }
             None => self.0.push(ManagerEntry {
                 manager,
-                time: Some(now.to_owned()),
+                time,
                 fields,
             }),
         }

@@ -7,6 +7,7 @@ use self::{
     managers::{Manager, Managers, Operation},
     set::{Set, Step},
     versioned::Changed,
+    walk::Source,
 };
 use super::{
     error::{Conflict, PatchError},
@@ -75,7 +76,7 @@ pub(super) fn apply(
         owned.join(unowned_fields(options));
         walk::prune(&mut object, &last, &owned, merge_schema);
     }
-    let changes = walk::changes(&live, &object, merge_schema);
+    let changes = walk::changes(&live, &object, merge_schema, Source::Merge);
     let changed = Changed::new(&managers, &manager, (&live, &object), changes, options)?;
     let conflicts: Vec<_> = managers
         .others(&manager)
@@ -183,30 +184,28 @@ pub(super) fn track(
     new: &mut Value,
     options: &ApplyOptions<'_>,
 ) -> Result<(), PatchError> {
-    let reset = [json!({})];
-    if items(new, "/metadata/managedFields") == reset {
+    let given = new.pointer("/metadata/managedFields");
+    if given.is_some_and(|given| *given == json!([]) || *given == json!([{}])) {
         // An empty list is how a client says that nobody shall own anything.
         Managers::default().write(new);
         return Ok(());
     }
-    let merge_schema = MergeSchema::of(target);
-    let mut changes = match old {
-        Some(old) => walk::changes(old, new, merge_schema),
-        None => walk::Changes {
-            set: walk::fields(new, merge_schema),
-            gone: Set::default(),
-        },
-    };
-    changes.set.remove_below(&unowned_fields(options));
-    changes.gone.remove_below(&unowned_fields(options));
+    let nothing = json!({});
+    let mut changes = walk::changes(
+        old.unwrap_or(&nothing),
+        new,
+        MergeSchema::of(target),
+        Source::Write,
+    );
+    changes.leave_out(&unowned_fields(options));
 
     let is_same = changes.set.is_empty() && changes.gone.is_empty();
-    if items(new, "/metadata/managedFields").is_empty() {
+    let kept = old.and_then(|old| old.pointer("/metadata/managedFields"));
+    if !Managers::can_read(items(new, "/metadata/managedFields")) {
         // Most clients send what they read; a client that leaves the field out does not mean to change it.
-        let kept = old
-            .and_then(|old| old.pointer("/metadata/managedFields"))
-            .cloned();
-        assign(metadata(new), "managedFields", kept);
+        assign(metadata(new), "managedFields", kept.cloned());
+    } else if kept != new.pointer("/metadata/managedFields") {
+        Managers::read(new).write(new);
     }
     let was_reset = old.is_some() && items(new, "/metadata/managedFields").is_empty();
     if is_same || was_reset {
@@ -216,7 +215,6 @@ pub(super) fn track(
     let mut managers = Managers::read(new);
     let manager = Manager::new(target, options, Operation::Update);
     Changed::versions_of(&mut managers, &manager, options);
-    let nothing = json!({});
     let states = (old.unwrap_or(&nothing), &*new);
     let changed = match Changed::new(&managers, &manager, states, changes, options) {
         // as in kube-apiserver, a write does not fail because of those who wrote in other versions: then nobody owns anything

@@ -8,7 +8,7 @@ use super::{
     managers::{Manager, ManagerEntry, Managers},
     set::Set,
     unowned_fields,
-    walk::{self, Changes},
+    walk::{self, Changes, Source},
 };
 use crate::patch::{
     error::PatchError,
@@ -56,9 +56,8 @@ impl Changed {
                     versions.convert(old, version)?,
                     versions.convert(new, version)?,
                 );
-                let mut changes = walk::changes(&old, &new, schema);
-                changes.set.remove_below(&unowned);
-                changes.gone.remove_below(&unowned);
+                let mut changes = walk::changes(&old, &new, schema, Source::Merge);
+                changes.leave_out(&unowned);
                 others.insert(version.clone(), changes);
             }
         }

@@ -45,7 +45,7 @@ fn children<'v>(value: &'v Value, at: MergeSchema<'_>) -> Children<'v> {
     }
 }
 
-/// Returns every field of `value`.
+/// Returns every field of a configuration: an object belongs to it only if it is empty, or if the schema does not name its field.
 pub(super) fn fields(value: &Value, at: MergeSchema<'_>) -> Set {
     let mut set = Set::default();
     match children(value, at) {
@@ -53,7 +53,7 @@ pub(super) fn fields(value: &Value, at: MergeSchema<'_>) -> Set {
         Children::Fields(map) => {
             for (name, value) in map {
                 let mut inner = fields(value, at.field(name));
-                if value.as_object().is_some_and(Map::is_empty) {
+                if value.as_object().is_some_and(Map::is_empty) || !at.has_field(name) {
                     inner.add();
                 }
                 set.put(Step::field(name), inner);
@@ -70,6 +70,53 @@ pub(super) fn fields(value: &Value, at: MergeSchema<'_>) -> Set {
     set
 }
 
+/// Where a new object comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Source {
+    /// A write of the whole object: Kubernetes leaves out empty lists and maps of its types.
+    Write,
+    /// The merge with a configuration, which keeps them.
+    Merge,
+}
+
+impl Source {
+    fn has(self, name: &str, value: &Value, at: MergeSchema<'_>) -> bool {
+        self == Self::Merge || !at.leaves_out(name, value)
+    }
+}
+
+/// Returns every field of an added value: all objects and lists in it belong to it themselves.
+fn all_fields(value: &Value, at: MergeSchema<'_>, source: Source) -> Set {
+    let mut set = Set::leaf();
+    match children(value, at) {
+        Children::Whole => {}
+        Children::Fields(map) => {
+            for (name, value) in map
+                .iter()
+                .filter(|(name, value)| source.has(name, value, at))
+            {
+                set.put(Step::field(name), all_fields(value, at.field(name), source));
+            }
+        }
+        Children::Items(items) => {
+            for (step, item) in items {
+                set.put(step, all_fields(item, at.items(), source));
+            }
+        }
+    }
+    set
+}
+
+/// Returns the empty object or list that Kubernetes has instead of an absent field like `value`, if it always has the field.
+fn empty_like(value: &Value, at: MergeSchema<'_>, name: &str) -> Option<Value> {
+    match children(value, at.field(name)) {
+        _ if !at.is_always_present(name) => None,
+        Children::Whole => None,
+        Children::Fields(_) => Some(Value::Object(Map::new())),
+        Children::Items(_) => Some(Value::Array(Vec::new())),
+    }
+}
+
 /// The changes between two objects.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Changes {
@@ -80,64 +127,87 @@ pub(super) struct Changes {
 }
 
 /// Returns the changes from `old` to `new`.
-pub(super) fn changes(old: &Value, new: &Value, at: MergeSchema<'_>) -> Changes {
+pub(super) fn changes(old: &Value, new: &Value, at: MergeSchema<'_>, source: Source) -> Changes {
     let mut changes = Changes::default();
     match (children(old, at), children(new, at)) {
-        (Children::Fields(old), Children::Fields(new)) => {
-            let old: Vec<_> = old
-                .iter()
-                .map(|(name, value)| (Step::field(name), at.field(name), value))
-                .collect();
-            let new: Vec<_> = new
-                .iter()
-                .map(|(name, value)| (Step::field(name), at.field(name), value))
-                .collect();
-            changes.between(&old, new, false);
-        }
+        (Children::Fields(old), Children::Fields(new)) => changes.of_fields(old, new, at, source),
         (Children::Items(old), Children::Items(new)) => {
-            let old: Vec<_> = old
-                .into_iter()
-                .map(|(step, value)| (step, at.items(), value))
-                .collect();
-            let new: Vec<_> = new
-                .into_iter()
-                .map(|(step, value)| (step, at.items(), value))
-                .collect();
-            changes.between(&old, new, true);
+            changes.of_items(&old, new, at.items(), source)
         }
         _ if old == new => {}
         (Children::Whole, Children::Whole) => changes.set.add(),
         _ => {
-            changes.set = fields(new, at);
+            changes.set = all_fields(new, at, source);
             changes.gone.add();
         }
     }
     changes
 }
 
-type Child<'a, 'v> = (Step, MergeSchema<'a>, &'v Value);
-
 impl Changes {
-    fn between(&mut self, old: &[Child<'_, '_>], new: Vec<Child<'_, '_>>, items: bool) {
-        let before: BTreeMap<_, _> = old.iter().map(|(step, _, value)| (step, *value)).collect();
-        let after: BTreeSet<_> = new.iter().map(|(step, _, _)| step).collect();
-        for (step, _, _) in old.iter().filter(|(step, _, _)| !after.contains(step)) {
-            self.gone.put(step.clone(), Set::leaf());
+    /// Removes fields of which nobody becomes the owner, with all below them, and the metadata itself.
+    pub(super) fn leave_out(&mut self, unowned: &Set) {
+        for set in [&mut self.set, &mut self.gone] {
+            set.remove_below(unowned);
         }
-        for (step, at, value) in new {
-            match before.get(&step) {
-                Some(before) => {
-                    let inner = changes(before, value, at);
+        self.set
+            .below(Step::field("metadata"))
+            .subtract(&Set::leaf());
+    }
+
+    fn of_fields(
+        &mut self,
+        old: &Map<String, Value>,
+        new: &Map<String, Value>,
+        at: MergeSchema<'_>,
+        source: Source,
+    ) {
+        let is_stored = |(name, value): &(&String, &Value)| source.has(name, value, at);
+        let old: BTreeMap<_, _> = old.iter().filter(is_stored).collect();
+        let new: BTreeMap<_, _> = new.iter().filter(is_stored).collect();
+        for (&name, &value) in old.iter().filter(|(name, _)| !new.contains_key(*name)) {
+            let inner = match empty_like(value, at, name) {
+                Some(empty) => changes(value, &empty, at.field(name), source).gone,
+                None => Set::leaf(),
+            };
+            self.gone.put(Step::field(name), inner);
+        }
+        for (name, value) in new {
+            let (step, inside) = (Step::field(name), at.field(name));
+            match (old.get(name).copied(), empty_like(value, at, name)) {
+                (Some(before), _) => {
+                    let inner = changes(before, value, inside, source);
                     self.set.put(step.clone(), inner.set);
                     self.gone.put(step, inner.gone);
                 }
-                None => {
-                    let mut inner = fields(value, at);
-                    if items || value.as_object().is_some_and(Map::is_empty) {
-                        inner.add();
-                    }
-                    self.set.put(step, inner);
+                (None, Some(empty)) => self
+                    .set
+                    .put(step, changes(&empty, value, inside, source).set),
+                (None, None) => self.set.put(step, all_fields(value, inside, source)),
+            }
+        }
+    }
+
+    fn of_items(
+        &mut self,
+        old: &[(Step, &Value)],
+        new: Vec<(Step, &Value)>,
+        at: MergeSchema<'_>,
+        source: Source,
+    ) {
+        let before: BTreeMap<_, _> = old.iter().map(|(step, value)| (step, *value)).collect();
+        let after: BTreeSet<_> = new.iter().map(|(step, _)| step).collect();
+        for (step, _) in old.iter().filter(|(step, _)| !after.contains(step)) {
+            self.gone.put(step.clone(), Set::leaf());
+        }
+        for (step, value) in new {
+            match before.get(&step) {
+                Some(before) => {
+                    let inner = changes(before, value, at, source);
+                    self.set.put(step.clone(), inner.set);
+                    self.gone.put(step, inner.gone);
                 }
+                None => self.set.put(step, all_fields(value, at, source)),
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use self::builtin::{Field, List, ListMerge, METADATA, Type};
+use self::builtin::{List, ListMerge, Structure};
 use super::target::Target;
 
 pub(super) mod builtin;
@@ -11,10 +11,8 @@ pub(super) mod builtin;
 /// What is known of one place in an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum MergeSchema<'a> {
-    /// A field of a built-in kind.
-    Field(&'static Field),
-    /// An item of such a field's list.
-    Item(&'static Type),
+    /// A part of a built-in kind.
+    Known(&'static Structure),
     /// A defined kind's whole object.
     Root(&'a Value),
     /// A part of a defined kind.
@@ -44,17 +42,18 @@ impl<'a> MergeSchema<'a> {
     pub(super) fn of(target: &Target<'a>) -> Self {
         match target.schema {
             Some(schema) => Self::Root(schema),
-            None => Self::Field(builtin::kind(target.group, target.kind)),
+            None => Self::Known(builtin::kind(target.group, target.version, target.kind)),
         }
     }
 
     /// Returns the schema of the field `name`.
     pub(super) fn field(self, name: &str) -> Self {
         match self {
-            Self::Field(&Field { of, .. }) | Self::Item(of) => {
-                of.field(name).map_or(Self::Free, Self::Field)
+            Self::Known(structure) => {
+                let field = structure.field(name);
+                field.map_or(Self::Free, |field| Self::Known(&field.of))
             }
-            Self::Root(_) if name == "metadata" => Self::Field(&METADATA),
+            Self::Root(_) if name == "metadata" => Self::Known(builtin::metadata()),
             Self::Root(schema) | Self::Defined(schema) => {
                 let field = schema.get("properties").and_then(|fields| fields.get(name));
                 let field = field.or_else(|| {
@@ -71,11 +70,52 @@ impl<'a> MergeSchema<'a> {
     /// Returns the schema of the items of this list.
     pub(super) fn items(self) -> Self {
         match self {
-            Self::Field(field) => Self::Item(field.of),
+            Self::Known(Structure::List { items, .. }) => Self::Known(items),
             Self::Root(schema) | Self::Defined(schema) => {
                 schema.get("items").map_or(Self::Free, Self::Defined)
             }
-            Self::Item(_) | Self::Free => Self::Free,
+            Self::Known(_) | Self::Free => Self::Free,
+        }
+    }
+
+    /// Reports whether an object has the field `name` in Kubernetes even if it is absent here: an empty object, or null.
+    pub(super) fn is_always_present(self, name: &str) -> bool {
+        match self {
+            Self::Known(structure) => structure
+                .field(name)
+                .is_some_and(|field| field.is_always_present),
+            Self::Root(_) | Self::Defined(_) | Self::Free => false,
+        }
+    }
+
+    /// Reports whether Kubernetes leaves out the field `name` if it has this value: an empty list, or an empty map.
+    pub(super) fn leaves_out(self, name: &str, value: &Value) -> bool {
+        let Self::Known(structure) = self else {
+            return false;
+        };
+        let field = structure.field(name);
+        match value {
+            Value::Array(items) => {
+                items.is_empty() && field.is_none_or(|field| !field.is_always_present)
+            }
+            Value::Object(map) => {
+                map.is_empty()
+                    && field
+                        .is_some_and(|field| field.of == Structure::Map && !field.is_always_present)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+    }
+
+    /// Reports whether the schema names the field `name`, instead of all fields of a map.
+    pub(super) fn has_field(self, name: &str) -> bool {
+        match self {
+            Self::Known(structure) => !matches!(structure, Structure::Map),
+            Self::Root(_) if matches!(name, "apiVersion" | "kind" | "metadata") => true,
+            Self::Root(schema) | Self::Defined(schema) => schema
+                .get("properties")
+                .is_some_and(|fields| fields.get(name).is_some()),
+            Self::Free => false,
         }
     }
 
@@ -92,14 +132,14 @@ impl<'a> MergeSchema<'a> {
     /// Returns how a strategic merge patch merges this list.
     pub(super) fn list_merge(self) -> ListMerge {
         match self {
-            Self::Field(field) => field.merge,
-            Self::Item(_) | Self::Root(_) | Self::Defined(_) | Self::Free => ListMerge::Replace,
+            Self::Known(Structure::List { merge, .. }) => *merge,
+            Self::Known(_) | Self::Root(_) | Self::Defined(_) | Self::Free => ListMerge::Replace,
         }
     }
 
     fn is_whole(self) -> bool {
         match self {
-            Self::Field(&Field { of, .. }) | Self::Item(of) => of.whole,
+            Self::Known(structure) => *structure == Structure::Whole,
             Self::Root(schema) | Self::Defined(schema) => {
                 text(schema, "x-kubernetes-map-type") == Some("atomic")
             }
@@ -109,14 +149,10 @@ impl<'a> MergeSchema<'a> {
 
     fn list(self) -> ValueParts<'a> {
         match self {
-            Self::Field(field) => match field.list {
+            Self::Known(Structure::List { list, .. }) => match list {
                 List::Whole => ValueParts::Whole,
                 List::Values => ValueParts::Values,
-                List::Keyed(keys) => ValueParts::Keyed(
-                    keys.iter()
-                        .map(|(key, default)| (*key, default.map(Value::from)))
-                        .collect(),
-                ),
+                List::Keyed(keys) => ValueParts::Keyed(keys.clone()),
             },
             Self::Root(schema) | Self::Defined(schema) => {
                 match text(schema, "x-kubernetes-list-type") {
@@ -125,7 +161,7 @@ impl<'a> MergeSchema<'a> {
                     _ => ValueParts::Whole,
                 }
             }
-            Self::Item(_) | Self::Free => ValueParts::Whole,
+            Self::Known(_) | Self::Free => ValueParts::Whole,
         }
     }
 }
