@@ -46,6 +46,8 @@ mod validate;
 pub use admission::{Admission, FieldError, HttpsTransport, Review, WebhookCall, WebhookTransport};
 pub use aggregation::transport::{FrontProxy, RemoteTarget, RemoteTransport};
 pub use builder::{Builder, builder};
-pub use token::{BoundKind, BoundObject, TokenError, TokenGrant, TokenIssuer, VerifiedToken};
+pub use token::{
+    BoundKind, BoundObject, PublishedKeys, TokenError, TokenGrant, TokenIssuer, VerifiedToken,
+};
 
 pub(crate) use server::Server;

@@ -12,7 +12,7 @@ use kubeapi::{
         body::RequestBody,
         call::Call,
         duplicates::DuplicateFields,
-        path::{RequestPath, Target},
+        path::{IssuerDocument, RequestPath, Target},
         remote::{RemotePath, RemoteVersion},
         subresource::Subresource,
     },
@@ -21,7 +21,7 @@ use kubeapi::{
     validate::{FieldValidation, decode},
 };
 use objectstore::{Key, Write};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     access, admission, aggregation, applied, checks, conversion, definitions, plugins, prepare,
@@ -76,6 +76,20 @@ impl Strategy for ServerStrategy {
 
     async fn request_token(&self, api: &Api, call: &Call) -> Result<Response<Body>, StatusError> {
         token_request::answer(&self.server(api), call).await
+    }
+
+    fn issuer_document(&self, api: &Api, which: IssuerDocument, host: &str) -> Option<Value> {
+        let published = self.server(api).token_issuer()?.published_keys()?;
+        Some(match which {
+            IssuerDocument::Configuration => json!({
+                "issuer": published.issuer,
+                "jwks_uri": format!("https://{host}/openid/v1/jwks"),
+                "response_types_supported": ["id_token"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": [published.algorithm],
+            }),
+            IssuerDocument::Keys => json!({"keys": published.keys}),
+        })
     }
 
     async fn begin_write(&self, _: &Api, call: &Call) -> Result<(), StatusError> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::TokenRequestStatus;
+use serde_json::Value;
 
 /// Issues and verifies the tokens that the `serviceaccounts/<name>/token` subresource returns (Kubernetes' `TokenRequest`).
 #[async_trait]
@@ -21,6 +22,22 @@ pub trait TokenIssuer: Send + Sync + 'static {
     fn max_lifetime(&self) -> Option<Duration> {
         None
     }
+
+    /// Returns what OpenID discovery publishes: others can verify tokens with it. `None` if nothing is published.
+    fn published_keys(&self) -> Option<PublishedKeys> {
+        None
+    }
+}
+
+/// The public keys of an issuer, and its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PublishedKeys {
+    /// The `iss` of its tokens.
+    pub issuer: &'static str,
+    /// The algorithm of its signatures, such as `ES256`.
+    pub algorithm: &'static str,
+    /// JSON Web Keys (RFC 7517).
+    pub keys: Vec<Value>,
 }
 
 /// The kinds of objects that a token may be bound to.

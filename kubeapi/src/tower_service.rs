@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::future::join_all;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use serde_json::Value;
 use tower::Service;
 
@@ -26,7 +26,7 @@ use crate::{
         body::{self, RequestBody},
         call::{self, Call, CompleteLists, SkipAdmission},
         gzip, legacy_watch,
-        path::{self, RequestPath, Target},
+        path::{self, IssuerDocument, RequestPath, Target},
         query::Query,
         remote::{RemotePath, RemoteVersion},
         subresource::Subresource,
@@ -370,6 +370,7 @@ async fn describe(
             let name = Name::OpenApi(group.clone(), version.clone());
             api.document(name, |registry| openapi::document(registry, group, version))
         }
+        RequestPath::Issuer(which) => return issuer_document(api, *which, parts),
         RequestPath::Objects(_)
         | RequestPath::Review(..)
         | RequestPath::Remote(_)
@@ -413,6 +414,31 @@ async fn describe_all(
     };
     let document = Document::of(&document).ok_or_else(StatusError::no_resource);
     Some(document.map(|document| document.answer(headers)))
+}
+
+/// Answers with a document of OpenID discovery, which clients may cache.
+fn issuer_document(
+    api: &Api,
+    which: IssuerDocument,
+    parts: &Parts,
+) -> Result<Response<Body>, StatusError> {
+    let host = parts.headers.get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok());
+    let host = host.or(parts.uri.authority().map(|authority| authority.as_str()));
+    let document = api
+        .strategy()
+        .issuer_document(api, which, host.unwrap_or("localhost"));
+    let mut answer = json_response(&document.ok_or_else(StatusError::no_resource)?);
+    let headers = answer.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(which.media_type()),
+    );
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("public, max-age=3600"),
+    );
+    Ok(answer)
 }
 
 fn json_response(value: &Value) -> Response<Body> {

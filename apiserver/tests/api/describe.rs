@@ -24,6 +24,37 @@ async fn health_is_told_in_one_word_or_more() {
 }
 
 #[tokio::test]
+async fn the_issuer_of_tokens_is_published() {
+    let world = World::new().await;
+    for (path, media_type, expected) in [
+        (
+            "/.well-known/openid-configuration",
+            "application/json",
+            json!({
+                "issuer": "https://issuer", "jwks_uri": "https://localhost/openid/v1/jwks", "response_types_supported": ["id_token"],
+                "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["ES256"],
+            }),
+        ),
+        (
+            "/openid/v1/jwks",
+            "application/jwk-set+json",
+            json!({"keys": [{"kid": "1"}]}),
+        ),
+    ] {
+        let answer = world.send(&format!("GET {path}"), Value::Null).await;
+        assert_eq!(answer.body, expected, "{path}");
+        assert_eq!(answer.headers["content-type"], media_type, "{path}");
+        assert_eq!(answer.headers["cache-control"], "public, max-age=3600");
+    }
+    // members of system:serviceaccounts may read it, by a role of Kubernetes
+    let world = World::strict().await;
+    let path = "GET /openid/v1/jwks impersonate-user:jane";
+    world.expect(path, Value::Null, 403, json!({})).await;
+    let path = "GET /openid/v1/jwks impersonate-user:jane impersonate-group:system:serviceaccounts";
+    world.expect(path, Value::Null, 200, json!({})).await;
+}
+
+#[tokio::test]
 async fn requests_watchers_and_objects_are_counted() {
     let world = World::new().await;
     for name in ["a", "b"] {

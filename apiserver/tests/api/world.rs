@@ -85,6 +85,14 @@ impl TokenIssuer for Issuer {
         Some(Duration::from_secs(86_400))
     }
 
+    fn published_keys(&self) -> Option<apiserver::PublishedKeys> {
+        Some(apiserver::PublishedKeys {
+            issuer: "https://issuer",
+            algorithm: "ES256",
+            keys: vec![json!({"kid": "1"})],
+        })
+    }
+
     /// Tokens of tests read `namespace/name/uid`, or `namespace/name/uid/seconds/kind/name/uid`.
     async fn verify(&self, token: &str, audiences: &[String]) -> Result<VerifiedToken, TokenError> {
         let mut parts = token.split('/').map(str::to_owned);

@@ -7,7 +7,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use apiserver::{BoundKind, BoundObject, TokenError, TokenGrant, TokenIssuer, VerifiedToken};
+use apiserver::{
+    BoundKind, BoundObject, PublishedKeys, TokenError, TokenGrant, TokenIssuer, VerifiedToken,
+};
 use async_trait::async_trait;
 use k8s_openapi::{
     api::authentication::v1::TokenRequestStatus, apimachinery::pkg::apis::meta::v1::Time,
@@ -89,6 +91,14 @@ impl TokenIssuer for ServiceAccountTokens {
 
     fn max_lifetime(&self) -> Option<Duration> {
         Some(self.max_lifetime)
+    }
+
+    fn published_keys(&self) -> Option<PublishedKeys> {
+        Some(PublishedKeys {
+            issuer: ISSUER,
+            algorithm: "ES256",
+            keys: vec![self.key.get()?.to_jwk()],
+        })
     }
 }
 
@@ -197,6 +207,7 @@ fn claims(grant: &TokenGrant, now: SystemTime, expiry: SystemTime) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 
     fn grant(bound: BoundKind, lifetime: u64) -> TokenGrant {
         TokenGrant {
@@ -234,6 +245,32 @@ mod tests {
             claims["exp"].as_u64().unwrap() - claims["iat"].as_u64().unwrap(),
             3600
         );
+    }
+
+    /// Reads a part of a token, or a coordinate of a key.
+    fn decode(text: &str) -> Vec<u8> {
+        BASE64_URL_SAFE_NO_PAD.decode(text).unwrap()
+    }
+
+    #[tokio::test]
+    async fn published_keys_verify_tokens() {
+        let issuer = ServiceAccountTokens::default();
+        assert_eq!(issuer.published_keys(), None, "without a key");
+        issuer.set_key(EcKey::generate().unwrap());
+        let published = issuer.published_keys().unwrap();
+        let key = &published.keys[0];
+        let coordinate = |name: &str| decode(key[name].as_str().unwrap());
+        let public = [vec![4], coordinate("x"), coordinate("y")].concat();
+        let token = issuer
+            .issue(&grant(BoundKind::Pod, 3600))
+            .await
+            .unwrap()
+            .token;
+        let claims = verify_es256_within(&token, &public, clock::system_now(), LEEWAY).unwrap();
+        assert_eq!(claims["iss"], published.issuer);
+        let head: Value =
+            serde_json::from_slice(&decode(token.split('.').next().unwrap())).unwrap();
+        assert_eq!(head["alg"], published.algorithm);
     }
 
     #[tokio::test]

@@ -20,7 +20,7 @@ use crate::{
     request::{
         body::RequestBody,
         call::Call,
-        path::{RequestPath, Target},
+        path::{IssuerDocument, RequestPath, Target},
         remote::{RemotePath, RemoteVersion},
         review_kind::ReviewKind,
     },
@@ -99,6 +99,12 @@ pub trait Strategy: Send + Sync + 'static {
         Err(StatusError::not_implemented(
             "no issuer of service account tokens is configured; use the cloud's API",
         ))
+    }
+
+    /// Returns a document of OpenID discovery about the issuer of service account tokens. `host` is that of the request. `None` if there is
+    /// no issuer.
+    fn issuer_document(&self, _api: &Api, _which: IssuerDocument, _host: &str) -> Option<Value> {
+        None
     }
 
     // --- other servers

@@ -37,6 +37,8 @@ pub enum RequestPath {
     OpenApiIndex,
     /// `/openapi/v3/api/v1`, `/openapi/v3/apis/<group>/<version>`.
     OpenApi(String, String),
+    /// `/.well-known/openid-configuration`, `/openid/v1/jwks`.
+    Issuer(IssuerDocument),
     /// A collection, an object or a subresource.
     Objects(Target),
     /// What another server serves.
@@ -45,6 +47,25 @@ pub enum RequestPath {
     Review(ReviewKind, String),
     /// Any other path.
     Unknown,
+}
+
+/// A document of OpenID discovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IssuerDocument {
+    /// Names the issuer of tokens, and where its keys are.
+    Configuration,
+    /// The keys.
+    Keys,
+}
+
+impl IssuerDocument {
+    /// The media type.
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Self::Configuration => "application/json",
+            Self::Keys => "application/jwk-set+json",
+        }
+    }
 }
 
 /// A collection, an object or a subresource.
@@ -94,6 +115,10 @@ pub fn parse(registry: &Registry, path: &str) -> RequestPath {
         [which @ ("healthz" | "livez" | "readyz"), check] => {
             RequestPath::Health((*which).to_owned(), Some((*check).to_owned()))
         }
+        [".well-known", "openid-configuration"] => {
+            RequestPath::Issuer(IssuerDocument::Configuration)
+        }
+        ["openid", "v1", "jwks"] => RequestPath::Issuer(IssuerDocument::Keys),
         ["metrics"] => RequestPath::Metrics,
         ["openapi", "v2"] => RequestPath::OpenApiV2,
         ["version"] => RequestPath::Version,

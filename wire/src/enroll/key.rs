@@ -5,9 +5,11 @@
 
 use std::fmt;
 
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
 use ring::digest::{SHA256, digest};
 use rustls_pki_types::PrivatePkcs8KeyDer;
+use serde_json::{Value, json};
 
 use super::CertError;
 
@@ -27,6 +29,11 @@ const PKCS8_HEAD: &[u8] = &[
 ];
 /// The bytes of PKCS#8 between private and public key.
 const PKCS8_MIDDLE: &[u8] = &[0xa1, 0x44, 0x03, 0x42, 0x00];
+/// The bytes of a public key in DER (RFC 5480) before its point.
+const PUBLIC_HEAD: &[u8] = &[
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, //
+    0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+];
 const PRIVATE: usize = 32;
 /// The size of an uncompressed point, bytes.
 const PUBLIC: usize = 65;
@@ -73,6 +80,16 @@ impl EcKey {
     /// Returns the public key: an uncompressed point of 65 bytes.
     pub fn public_key(&self) -> &[u8] {
         self.pair.public_key_raw()
+    }
+
+    /// Returns the public key as a JSON Web Key (RFC 7517) for signatures, with the identifier that Kubernetes computes.
+    pub fn to_jwk(&self) -> Value {
+        let encode = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
+        let point = self.public_key();
+        let id = digest(&SHA256, &[PUBLIC_HEAD, point].concat());
+        // the first byte says that the point is not compressed
+        let (x, y) = point[1..].split_at((PUBLIC - 1) / 2);
+        json!({"use": "sig", "kty": "EC", "kid": encode(id.as_ref()), "crv": "P-256", "alg": "ES256", "x": encode(x), "y": encode(y)})
     }
 
     /// Returns the private key, PKCS#8 DER.

@@ -3,10 +3,16 @@
 //!
 //! Source: the registration and availability controllers of Kubernetes' API server.
 
-use std::{collections::BTreeMap, future::pending, pin::pin, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::pending,
+    pin::pin,
+    time::Duration,
+};
 
 use futures::{StreamExt, future::join_all, stream};
 use k8s_openapi::{
+    api::{core::v1::Service, discovery::v1::EndpointSlice},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::apis::meta::v1::Time,
     kube_aggregator::pkg::apis::apiregistration::v1::{
@@ -18,31 +24,75 @@ use kube::{
     api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use kubeapi::{LenientObject, keep_decoded};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::{sync::Notify, time::MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{changes::changes, workloads::seconds};
+use super::{
+    changes::{changed_objects, changes},
+    workloads::seconds,
+};
 
 mod availability;
 
 /// The label of APIServices that are managed here.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
-/// How often they are checked, in addition to changes of definitions.
-const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// How often they are checked, in addition to changes of definitions and of the services of other servers.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// The wait after a failed call.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often they are checked while the server of one is not available.
 const UNAVAILABLE_INTERVAL: Duration = Duration::from_secs(5);
 
+/// The label that names the service of an EndpointSlice.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// The services behind which other API servers are, by namespace and name: their changes are a reason to check.
+#[derive(Debug, Default)]
+struct UsedServices(Mutex<BTreeSet<(String, String)>>);
+
+impl UsedServices {
+    fn replace(&self, others: &[APIService]) {
+        let references = others
+            .iter()
+            .filter_map(|other| other.spec.as_ref()?.service.as_ref());
+        let names = references.map(|service| {
+            let name = |part: &Option<String>| part.clone().unwrap_or_default();
+            (name(&service.namespace), name(&service.name))
+        });
+        *self.0.lock() = names.collect();
+    }
+
+    /// Reports whether an object is one of them, or belongs to one by this label.
+    fn has(&self, object: ObjectMeta, label: Option<&str>) -> bool {
+        let name = match label {
+            Some(label) => object.labels.and_then(|mut labels| labels.remove(label)),
+            None => object.name,
+        };
+        let place = (
+            object.namespace.unwrap_or_default(),
+            name.unwrap_or_default(),
+        );
+        self.0.lock().contains(&place)
+    }
+}
+
 /// Runs until `stop`.
 pub async fn run(client: Client, stop: CancellationToken) {
     let changed = Notify::new();
+    let used = UsedServices::default();
     let definitions = changes::<CustomResourceDefinition>(client.clone());
-    let services = changes::<APIService>(client.clone());
-    let mut all = pin!(stream::select(definitions, services));
+    let registered = changes::<APIService>(client.clone());
+    let services = changed_objects::<Service>(client.clone());
+    let services = services.filter_map(async |service| used.has(service?, None).then_some(()));
+    let slices = changed_objects::<EndpointSlice>(client.clone());
+    let slices =
+        slices.filter_map(async |slice| used.has(slice?, Some(SERVICE_NAME)).then_some(()));
+    let own = stream::select(definitions, registered);
+    let mut all = pin!(stream::select(own, stream::select(services, slices)));
     // in parallel with the checks: a watch that is not polled may hold what a check waits for, such as a connection to the database
     let watch = async {
         while all.next().await.is_some() {
@@ -52,12 +102,17 @@ pub async fn run(client: Client, stop: CancellationToken) {
     };
     clock::select! {
         () = watch => {}
-        () = check_all(&client, &changed, &stop) => {}
+        () = check_all(&client, &used, &changed, &stop) => {}
     }
 }
 
 /// Checks all whenever they have `changed`, and from time to time, until `stop`.
-async fn check_all(client: &Client, changed: &Notify, stop: &CancellationToken) {
+async fn check_all(
+    client: &Client,
+    used: &UsedServices,
+    changed: &Notify,
+    stop: &CancellationToken,
+) {
     let mut ticks = tokio::time::interval(CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -67,7 +122,7 @@ async fn check_all(client: &Client, changed: &Notify, stop: &CancellationToken) 
             () = changed.notified() => {}
             _ = ticks.tick() => {}
         }
-        match stop.run_until_cancelled(ensure(client)).await {
+        match stop.run_until_cancelled(ensure(client, used)).await {
             Some(Ok(true)) | None => {}
             Some(Ok(false)) => ticks.reset_after(UNAVAILABLE_INTERVAL),
             Some(Err(error)) => {
@@ -82,7 +137,7 @@ async fn check_all(client: &Client, changed: &Notify, stop: &CancellationToken) 
 }
 
 /// Creates missing ones, and deletes those of what is no longer served. Returns whether the servers of all others are available.
-async fn ensure(client: &Client) -> Result<bool, kube::Error> {
+async fn ensure(client: &Client, used: &UsedServices) -> Result<bool, kube::Error> {
     let api = Api::<APIService>::all(client.clone());
     let mut served = BTreeMap::from([("v1.".to_owned(), (String::new(), "v1".to_owned()))]);
     for group in client.list_api_groups().await?.groups {
@@ -123,6 +178,7 @@ async fn ensure(client: &Client) -> Result<bool, kube::Error> {
         }
         mark_available(&api, &name).await?;
     }
+    used.replace(&others);
     // last, and all at once: a server that does not answer holds up nothing else
     let checks = others.iter().map(|known| check(client, &api, known));
     let found = join_all(checks).await;
@@ -236,6 +292,7 @@ fn ignore_not_found(result: Result<(), kube::Error>) -> Result<(), kube::Error> 
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Namespace;
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use kube::runtime::wait::await_condition;
     use objectstore::MemoryStore;
@@ -311,6 +368,37 @@ mod tests {
         within("the condition of another server", waited)
             .await
             .unwrap();
+        let default: Namespace =
+            serde_json::from_value(json!({"metadata": {"name": "default"}})).unwrap();
+        let namespaces = Api::<Namespace>::all(client.clone());
+        namespaces
+            .create(&PostParams::default(), &default)
+            .await
+            .unwrap();
+        // its service appears: it is not asked for only after half a minute
+        let created = tokio::time::Instant::now();
+        let service: Service = serde_json::from_value(json!({
+            "metadata": {"name": "fish"}, "spec": {"ports": [{"port": 443, "name": "https"}]},
+        }))
+        .unwrap();
+        let services = Api::<Service>::namespaced(client.clone(), "default");
+        services
+            .create(&PostParams::default(), &service)
+            .await
+            .unwrap();
+        let lacks_endpoints = |one: Option<&APIService>| {
+            let last = one.and_then(last_condition);
+            last.is_some_and(|last| last.reason.as_deref() == Some("EndpointsNotFound"))
+        };
+        let waited = await_condition(api.clone(), "v1.fish.example.com", lacks_endpoints);
+        within("the condition after a change of the service", waited)
+            .await
+            .unwrap();
+        assert!(
+            created.elapsed() < UNAVAILABLE_INTERVAL / 2,
+            "{:?}",
+            created.elapsed()
+        );
         stop.cancel();
     }
 }
