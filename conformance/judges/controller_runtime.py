@@ -1,7 +1,8 @@
-"""Runs the tests of controller-runtime: each package with the API server of the kubeconfig as its existing cluster.
+"""Runs the tests of controller-runtime. Packages that need an API server get a cloud of their own as their existing cluster, without
+controllers, as the test environment of controller-runtime has none.
 
-Usage: python controller_runtime.py build FOLDER   compiles the tests of all packages into FOLDER
-       python controller_runtime.py run FOLDER     runs them; prints a line for each case
+Usage: python controller_runtime.py build FOLDER         compiles the tests of all packages into FOLDER
+       python controller_runtime.py run FOLDER TARGET    runs them with the programs in cargo's target directory; prints a line for each case
 """
 
 import json
@@ -10,24 +11,34 @@ import re
 import subprocess
 import sys
 import tempfile
+import types
 import xml.etree.ElementTree as xml
+from contextlib import nullcontext
 from pathlib import Path
+
+from servers import Servers
 
 #: How long the tests of one package may take, seconds.
 LIMIT = 300
 GO = ["-mod=vendor", "-modfile=vendor/controller-runtime.mod"]
 
 
+#: Starts and stops a kube-apiserver and an etcd of its own.
+WITHOUT = {"internal/testing/controlplane"}
+CLOUD = types.SimpleNamespace(servers={"cloudsim": ["--nodes", "0", "--controllers", ""]})
+
+
 def packages():
-    """Returns the packages with tests: their path, and whether ginkgo runs them."""
+    """Returns the packages with tests: their path, and the text of the tests."""
     listed = subprocess.run(["go", "list", *GO, "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles", "./pkg/..."], check=True, capture_output=True, text=True)
     decoder, text = json.JSONDecoder(), listed.stdout
     while text.strip():
         one, end = decoder.raw_decode(text.lstrip())
         text = text.lstrip()[end:]
         files = [Path(one["Dir"]) / name for name in one.get("TestGoFiles", []) + one.get("XTestGoFiles", [])]
-        if files:
-            yield one["ImportPath"].partition("/pkg/")[2], any("RunSpecs(" in file.read_text() for file in files)
+        name = one["ImportPath"].partition("/pkg/")[2]
+        if files and name not in WITHOUT:
+            yield name, "".join(file.read_text() for file in files)
 
 
 def build(folder):
@@ -36,28 +47,31 @@ def build(folder):
         subprocess.run(["go", "test", *GO, "-c", "-o", folder / name.replace("/", "_"), f"./pkg/{name}"], check=True)
 
 
-def run(folder):
-    for name, is_ginkgo in packages():
+def run(folder, built):
+    for name, text in packages():
+        is_ginkgo = "RunSpecs(" in text
         with tempfile.TemporaryDirectory() as directory:
             report = Path(directory) / "junit.xml"
             command = [folder.resolve() / name.replace("/", "_"), "-test.v", f"-test.timeout={LIMIT}s"]
             if is_ginkgo:
                 command += [f"-ginkgo.junit-report={report}", "-ginkgo.no-color", f"-ginkgo.timeout={LIMIT - 10}s"]
-            try:
-                output = subprocess.run(command, cwd=f"pkg/{name}", capture_output=True, text=True, errors="replace", timeout=LIMIT + 30).stdout
-            except subprocess.TimeoutExpired:
-                output = ""
+            with Servers(CLOUD, built, directory, None) if re.search(r"envtest\.Environment|&Environment\{", text) else nullcontext() as cloud:
+                env = {**os.environ, "USE_EXISTING_CLUSTER": "true", "KUBECONFIG": str(cloud.names["kubeconfig"]) if cloud else ""}
+                try:
+                    output = subprocess.run(command, cwd=f"pkg/{name}", env=env, capture_output=True, text=True, errors="replace", timeout=LIMIT + 30).stdout
+                except subprocess.TimeoutExpired:
+                    output = ""
             print(output, file=sys.stderr)
             cases = list(of_ginkgo(report)) if is_ginkgo else []
-            cases += [case for case in of_go(output) if not (is_ginkgo and cases and case[0] in suites(name))]
-            for case, outcome, message in cases or [("all", "FAILED", "no result")]:
+            skipped = suites(text) if cases else set()
+            cases += [case for case in of_go(output) if case[0] not in skipped]
+            for case, outcome, message in cases:
                 print(f"{outcome} {name}: {case} :: {' '.join(message.split())[:300]}", flush=True)
 
 
-def suites(name):
+def suites(text):
     """Returns the functions of a package that only run ginkgo: its cases count instead."""
-    texts = [file.read_text() for file in Path(f"pkg/{name}").glob("*_test.go")]
-    return {found for text in texts for found in re.findall(r"func (Test\w+)\([^{]*\{(?:(?!\nfunc ).)*?RunSpecs\(", text, re.S)}
+    return set(re.findall(r"func (Test\w+)\([^{]*\{(?:(?!\nfunc ).)*?RunSpecs\(", text, re.S))
 
 
 def of_ginkgo(report):
@@ -89,4 +103,4 @@ def of_go(output):
 
 
 if __name__ == "__main__":
-    {"build": build, "run": run}[sys.argv[1]](Path(sys.argv[2]))
+    {"build": build, "run": run}[sys.argv[1]](*map(Path, sys.argv[2:]))
