@@ -52,7 +52,8 @@ static OBJECT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"(?s)"[{\[].*[}\]
 /// The number of bytes from which texts are searched for objects.
 const LONG_TEXT: usize = 400;
 
-static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^((\d+m)?\d{1,2}s|\d{3,}d)$").unwrap());
+/// An age in a table, also that of a time in a request: it grows every day.
+static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(\d+[ydhm])?\d+[ydhms]$").unwrap());
 
 /// Returns the answer to a request in the form that is compared.
 pub(crate) fn normalize(step: &Step, code: u16, mut body: Value) -> Value {
