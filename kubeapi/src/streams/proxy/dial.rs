@@ -12,7 +12,7 @@ use spdy::{
 };
 use tokio::{io::AsyncReadExt, time::timeout};
 
-use super::{backend::Backend, headers::response_headers, path::ProxyPath, tls};
+use super::{backend::Backend, headers::response_headers, links, path::ProxyPath, tls};
 use crate::{
     Body, NodeAnswer, NodeIo, NodeStreams,
     request::body::RequestBody,
@@ -187,14 +187,15 @@ pub(super) async fn answer(
         }
         _ => {
             let (mut head, body): (response::Parts, Incoming) = answer.into_parts();
-            head.headers = response_headers(&head, place);
-            head.extensions.clear();
             let body = body.map_err(Into::into).map_frame(move |frame| {
                 // moved in here, all of it is dropped with the body
                 let _ = &held;
                 frame
             });
-            Ok(Response::from_parts(head, body.boxed_unsync()))
+            let body = links::through_proxy(&head.headers, body.boxed_unsync(), place);
+            head.headers = response_headers(&head, place);
+            head.extensions.clear();
+            Ok(Response::from_parts(head, body))
         }
     }
 }

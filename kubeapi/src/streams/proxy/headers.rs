@@ -3,9 +3,11 @@
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{self, CONNECTION, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE},
+    request,
+    uri::Authority,
 };
 
-use super::{location, path::ProxyPath};
+use super::{links, location, path::ProxyPath};
 
 /// Hop-by-hop headers, which are not forwarded.
 const HOP_BY_HOP_HEADERS: [HeaderName; 6] = [
@@ -17,9 +19,14 @@ const HOP_BY_HOP_HEADERS: [HeaderName; 6] = [
     header::PROXY_AUTHENTICATE,
 ];
 
-/// Returns the headers of the proxied request: the client's without hop-by-hop headers and credentials.
-pub(super) fn request_headers(client: &HeaderMap, place: &ProxyPath) -> HeaderMap {
-    let mut headers = client.clone();
+/// Returns the headers of the proxied request: the client's without hop-by-hop headers and credentials. `Host` is the client's in HTTP/1.1
+/// and its `:authority` in HTTP/2.
+pub(super) fn request_headers(client: &request::Parts, place: &ProxyPath) -> HeaderMap {
+    let mut headers = client.headers.clone();
+    let authority = client.uri.authority().map(Authority::as_str);
+    if let Some(Ok(host)) = authority.map(HeaderValue::from_str) {
+        headers.insert(HOST, host);
+    }
     for name in HOP_BY_HOP_HEADERS {
         headers.remove(name);
     }
@@ -59,27 +66,37 @@ pub(super) fn response_headers(head: &http::response::Parts, place: &ProxyPath) 
     let location = headers
         .get(header::LOCATION)
         .and_then(|value| value.to_str().ok());
-    if let Some(location) = location.and_then(|text| location::rewritten(text, &place.prefix)) {
+    let location = location.and_then(|text| location::proxied(text, &place.prefix));
+    if let Some(Ok(location)) = location.map(HeaderValue::try_from) {
         headers.insert(header::LOCATION, location);
+    }
+    if links::are_in(&headers) {
+        // its links become longer
+        headers.remove(header::CONTENT_LENGTH);
     }
     headers
 }
 
 #[cfg(test)]
 mod tests {
+    use http::Request;
+
     use super::*;
 
     #[test]
     fn what_is_proxied_does_not_learn_who_calls() {
-        let mut client = HeaderMap::new();
+        // as HTTP/2 has it: no header has the host
+        let (mut client, ()) = Request::get("https://api:6443/x")
+            .body(())
+            .unwrap()
+            .into_parts();
         for (name, value) in [
             ("authorization", "Bearer secret"),
             ("impersonate-user", "ann"),
             ("connection", "keep-alive"),
-            ("host", "api:6443"),
             ("accept", "text/html"),
         ] {
-            client.insert(name, HeaderValue::from_static(value));
+            client.headers.insert(name, HeaderValue::from_static(value));
         }
         let place = ProxyPath::of(&"/api/v1/nodes/n/proxy/pods".parse().unwrap(), false);
         let headers = request_headers(&client, &place);
@@ -95,6 +112,7 @@ mod tests {
                 "x-forwarded-uri"
             ]
         );
+        assert_eq!(headers["host"], "api:6443");
         assert_eq!(headers["x-forwarded-uri"], "/api/v1/nodes/n/proxy/pods");
     }
 }

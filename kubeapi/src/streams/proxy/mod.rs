@@ -1,11 +1,12 @@
 //! `nodes/proxy`, `pods/proxy` and `services/proxy`: HTTP to what runs in the cluster.
 //!
-//! A node's kubelet is reached through [`NodeStreams`](crate::NodeStreams), a pod by HTTP over a port-forward. Links in pages are not
-//! rewritten; the `Location` of a redirect is.
+//! A node's kubelet is reached through [`NodeStreams`](crate::NodeStreams), a pod by HTTP over a port-forward. Links in pages and the
+//! `Location` of a redirect are rewritten, so that they lead through the proxy; links in compressed pages are not.
 
 mod backend;
 mod dial;
 mod headers;
+mod links;
 mod location;
 mod name;
 mod page;
@@ -72,7 +73,7 @@ pub(super) async fn answer(
     let StreamRequest {
         streams, mut parts, ..
     } = wanted;
-    let headers = request_headers(&parts.headers, &place);
+    let headers = request_headers(&parts, &place);
     dial::answer(streams, &backend, (&mut parts, headers, body), &place, slot).await
 }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{
     headers::{request_headers, response_headers},
+    links,
     name::Name,
     path::ProxyPath,
 };
@@ -59,7 +60,7 @@ pub(super) async fn answer(
     let StreamRequest {
         streams, mut parts, ..
     } = wanted;
-    let mut headers = request_headers(&parts.headers, place);
+    let mut headers = request_headers(&parts, place);
     if is_upgrade {
         for wanted in [header::CONNECTION, header::UPGRADE] {
             if let Some(value) = parts.headers.get(&wanted) {
@@ -75,8 +76,9 @@ pub(super) async fn answer(
     match node::send_request(streams, &target.name, request).await? {
         NodeAnswer::Response(answer) => {
             let (mut head, body) = answer.into_parts();
+            let body = links::through_proxy(&head.headers, node::hold_slot(body, slot), place);
             head.headers = response_headers(&head, place);
-            Ok(Response::from_parts(head, node::hold_slot(body, slot)))
+            Ok(Response::from_parts(head, body))
         }
         NodeAnswer::Upgraded(head, io) => {
             let mut headers = HeaderMap::new();
