@@ -172,8 +172,12 @@ pub(super) fn steps(set: &Set<'_>, pods: &[Arc<Pod>], now: Timestamp) -> Vec<Ste
             return steps;
         }
     }
+    // one that never becomes ready does not stop the others for ever: the lowest of those may go
+    let lowest = surplus.values().find(|pod| !works(pod));
     for pod in surplus.values().rev() {
-        if !is_deleting(pod) {
+        let may_go =
+            set.is_parallel() || works(pod) || lowest.is_some_and(|own| Arc::ptr_eq(own, pod));
+        if may_go && !is_deleting(pod) {
             steps.push(Step::Delete(Arc::clone(pod)));
         }
         if !set.is_parallel() {

@@ -62,6 +62,20 @@ fn pods_come_in_order_and_go_in_the_reverse() {
     assert!(plan_rows(&one, &["db-0 new +", "db-1 new +", "db-2 new x"]).is_empty());
 }
 
+/// As in Kubernetes: the highest waits until it is ready, unless it is the only one that is not.
+#[test]
+fn surplus_pods_that_are_not_ready_wait() {
+    let none = set(0, json!({}));
+    for (pods, steps) in [
+        (["db-0 new -", "db-1 new -", "db-2 new -"], vec![]),
+        (["db-0 new +", "db-1 new -", "db-2 new -"], vec![]),
+        (["db-0 new +", "db-1 new +", "db-2 new -"], vec!["-db-2"]),
+        (["db-0 new -", "db-1 new -", "db-2 new +"], vec!["-db-2"]),
+    ] {
+        assert_eq!(plan_rows(&none, &pods), steps, "{pods:?}");
+    }
+}
+
 #[test]
 fn parallel_ones_do_not_wait_for_each_other() {
     let parallel = |replicas| set(replicas, json!({"podManagementPolicy": "Parallel"}));
