@@ -8,12 +8,20 @@ use kubeapi::object::default_to;
 pub(super) fn service(spec: &mut Map<String, Value>) {
     default_text(spec, "sessionAffinity", "None");
     default_text(spec, "type", "ClusterIP");
-    if text_at(spec, "sessionAffinity") == "ClientIP" {
-        default_to(
-            spec,
-            "sessionAffinityConfig",
-            json!({"clientIP": {"timeoutSeconds": 10_800}}),
-        );
+    match text_at(spec, "sessionAffinity") {
+        // a client that only changes the affinity need not remove it
+        "None" => {
+            spec.shift_remove("sessionAffinityConfig");
+        }
+        "ClientIP" => {
+            let config = spec.get("sessionAffinityConfig");
+            let timeout = config.and_then(|config| config.pointer("/clientIP/timeoutSeconds"));
+            if timeout.is_none_or(Value::is_null) {
+                let config = json!({"clientIP": {"timeoutSeconds": 10_800}});
+                spec.insert("sessionAffinityConfig".into(), config);
+            }
+        }
+        _ => {}
     }
     for port in maps(spec, "ports") {
         default_text(port, "protocol", "TCP");

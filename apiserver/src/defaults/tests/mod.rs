@@ -206,3 +206,29 @@ fn the_quality_of_service_follows_from_the_resources() {
         assert_eq!(qos::class(&pod), expected, "{pod}");
     }
 }
+
+/// As kube-apiserver: a client that only changes the affinity need not change its configuration as well.
+#[test]
+fn the_affinity_of_a_service_decides_its_configuration() {
+    let usual = json!({"clientIP": {"timeoutSeconds": 10_800}});
+    let own = json!({"clientIP": {"timeoutSeconds": 5}});
+    for (affinity, given, expected) in [
+        ("None", own.clone(), Value::Null),
+        ("None", Value::Null, Value::Null),
+        ("ClientIP", own.clone(), own),
+        ("ClientIP", Value::Null, usual.clone()),
+        ("ClientIP", json!({}), usual.clone()),
+        (
+            "ClientIP",
+            json!({"clientIP": {"timeoutSeconds": null}}),
+            usual,
+        ),
+    ] {
+        let spec = json!({"sessionAffinity": affinity, "sessionAffinityConfig": given});
+        let filled = fill_object("services", json!({"spec": spec}));
+        assert_eq!(
+            filled["spec"]["sessionAffinityConfig"], expected,
+            "{affinity} {given}"
+        );
+    }
+}

@@ -145,38 +145,15 @@ fn check_names(ports: &Place<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
+/// Defaults have decided whether there is a configuration (`defaults/network.rs`).
 fn session(spec: &Place<'_>, causes: &mut Vec<Cause>) {
     const LONGEST: i64 = 86_400;
     let config = spec.child("sessionAffinityConfig", "sessionAffinityConfig");
-    match spec.text("sessionAffinity") {
-        "None" if !config.value.is_null() => {
-            causes.push(Cause::forbidden(
-                config.path(),
-                "must not be set when session affinity is None",
-            ));
-        }
-        "ClientIP" => {
-            let why = "when session affinity type is ClientIP";
-            let timeout = config.pointer("/clientIP/timeoutSeconds");
-            let missing = if config.value.is_null() {
-                config.path()
-            } else if !config.has("clientIP") {
-                config.field("clientIP")
-            } else if timeout.is_null() {
-                config.field("clientIP.timeoutSeconds")
-            } else {
-                if !timeout
-                    .as_i64()
-                    .is_some_and(|seconds| (1..=LONGEST).contains(&seconds))
-                {
-                    let why = format!("must be greater than 0 and less than {LONGEST}");
-                    causes.push(config.invalid("clientIP.timeoutSeconds", timeout, &why));
-                }
-                return;
-            };
-            causes.push(Cause::required(missing, why));
-        }
-        _ => {}
+    let timeout = config.pointer("/clientIP/timeoutSeconds");
+    let is_valid = |seconds| (1..=LONGEST).contains(&seconds);
+    if spec.text("sessionAffinity") == "ClientIP" && !timeout.as_i64().is_some_and(is_valid) {
+        let why = format!("must be greater than 0 and less than {LONGEST}");
+        causes.push(config.invalid("clientIP.timeoutSeconds", timeout, &why));
     }
 }
 
