@@ -199,7 +199,8 @@ async fn ensure_own_objects(
         volume_provisioner::ensure_class(own).await?;
     }
     accounts.set_key(pki::ensure_accounts_key(own).await?);
-    let pki = Pki::ensure(own, &options.names).await?;
+    let names = [&options.names[..], &kubernetes_service::names()].concat();
+    let pki = Pki::ensure(own, &names).await?;
     let proxies = pki::ensure_front_proxy(own).await?;
     let (certificate, key) = proxies
         .sign_front_proxy(clock::system_now())

@@ -33,6 +33,13 @@ const HTTPS: &str = "https";
 /// The field manager.
 const MANAGER: &str = "kube-apiserver";
 
+/// Returns the names and the address by which pods call the API, for its certificate.
+pub fn names() -> Vec<String> {
+    let of_service = ["", ".default", ".default.svc", ".default.svc.cluster.local"];
+    let names = of_service.map(|rest| format!("{NAME}{rest}"));
+    names.into_iter().chain([ADDRESS.to_owned()]).collect()
+}
+
 /// Creates or updates the service, and publishes the range of services' addresses. `names` are those by which other machines reach the
 /// API at this port.
 pub async fn ensure(client: &Client, port: u16, names: &[String]) -> Result<(), kube::Error> {
