@@ -2,7 +2,10 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 pub(crate) use kubeapi::object::resources::{Amounts, amounts, limits_of, requests_of};
-use kubeapi::object::{quantity, resources::add};
+use kubeapi::{
+    object::{quantity, resources::add},
+    validate::tables::resources::is_extended,
+};
 
 use super::PredicateFailure;
 use crate::specs;
@@ -55,9 +58,12 @@ pub(super) fn insufficient_resources(
         .iter()
         .filter(|(name, _)| !native_names.contains(&name.as_str()));
     for (name, requested) in first.chain(rest).filter(|(_, requested)| **requested > 0) {
-        // Also of a device that the node does not have. The kubelet lets such a pod run without it, as the resource may be the
-        // cluster's; its source calls that a defect.
-        let capacity = allocatable.get(name).copied().unwrap_or(0);
+        let capacity = match allocatable.get(name) {
+            Some(capacity) => *capacity,
+            // As for the kubelet: it may be the cluster's, or somebody has just added it to the Node. The scheduler has counted it.
+            None if is_extended(name) => continue,
+            None => 0,
+        };
         let used = used.get(name).copied().unwrap_or(0);
         if *requested > capacity.saturating_sub(used) {
             insufficient.push(PredicateFailure::InsufficientResource {
