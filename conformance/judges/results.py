@@ -14,7 +14,7 @@ MAX_MESSAGE = 300
 def read(form, log):
     """Returns the cases in a form of suites.toml: (name, outcome, message), each name once."""
     kind, _, rest = form.partition(" ")
-    found = junit(Path(rest)) if kind == "junit" else lines(rest, log)
+    found = junit(*rest.partition(" ")[::2]) if kind == "junit" else lines(rest, log)
     cases, seen = [], {}
     for name, outcome, message in found:
         name = " ".join(name.split())
@@ -25,8 +25,9 @@ def read(form, log):
     return cases
 
 
-def junit(path):
-    """Reads JUnit's XML, from one file or all of a folder."""
+def junit(path, pattern=""):
+    """Reads JUnit's XML, from one file or all of a folder: the cases whose names have the pattern."""
+    path = Path(path)
     files = sorted(path.glob("*.xml")) if path.is_dir() else [path]
     for file in files:
         if not file.exists():
@@ -36,6 +37,8 @@ def junit(path):
             if re.search(r"\[\w*(Before|After)Suite\]", case.get("name") or ""):
                 continue
             name = ".".join(filter(None, [case.get("package") or case.get("classname"), case.get("name")]))
+            if not re.search(pattern, name):
+                continue
             outcome, message = PASSED, ""
             for child in case:
                 if child.tag in ("failure", "error"):

@@ -33,7 +33,7 @@ class Suite:
     profile: str
     #: Its last command, whose results count.
     run: list
-    #: `junit FILE`, or `lines REGULAR-EXPRESSION` over the output.
+    #: `junit FILE`, `junit FILE REGULAR-EXPRESSION` for only some names, or `lines REGULAR-EXPRESSION` over the output.
     results: str
     #: Seconds.
     limit: int = 900
@@ -53,6 +53,8 @@ class Suite:
     files: dict = field(default_factory=dict)
     #: The folder in which it runs, in its files.
     folder: str = "."
+    #: An OCI archive beside the suite's directory, which the caller provides: the images of its pods.
+    images: str = ""
 
     @property
     def kind(self):
@@ -100,7 +102,8 @@ def run(suite, built, given, cluster=None):
     fill = lambda text: str(text).format(**names)
     for number, command in enumerate(suite.build):
         execute([fill(word) for word in command], source, env, here / f"build-{number}.log", 1800)
-    with Servers(suite, built, here / "run", cluster) as running:
+    images = given / suite.images if suite.images else None
+    with Servers(suite, built, here / "run", cluster, images) as running:
         names.update(running.names)
         for name, target in suite.files.items():
             place = source / target
