@@ -1,5 +1,6 @@
 //! The built programs as processes of their own, driven with kubectl, signals, MQTT clients and the official Python client.
 
+mod api_names;
 mod backed;
 mod background;
 mod bad_input;

@@ -66,7 +66,7 @@ pub(super) fn response_headers(head: &http::response::Parts, place: &ProxyPath) 
     let location = headers
         .get(header::LOCATION)
         .and_then(|value| value.to_str().ok());
-    let location = location.and_then(|text| location::proxied(text, &place.prefix));
+    let location = location.and_then(|text| location::link_through_proxy(text, &place.prefix));
     if let Some(Ok(location)) = location.map(HeaderValue::try_from) {
         headers.insert(header::LOCATION, location);
     }

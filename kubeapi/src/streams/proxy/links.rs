@@ -14,7 +14,7 @@ use lol_html::{
 };
 use parking_lot::Mutex;
 
-use super::{location::proxied, path::ProxyPath};
+use super::{location::link_through_proxy, path::ProxyPath};
 use crate::Body;
 
 /// The attributes that are links, by element. Source: `atomsToAttrs` of `k8s.io/apimachinery/pkg/util/proxy`.
@@ -123,7 +123,7 @@ impl Rewriter {
             element!(*name, move |element: &mut Element<'_, '_>| {
                 for attribute in *attributes {
                     let link = element.get_attribute(attribute);
-                    if let Some(link) = link.and_then(|link| proxied(&link, &prefix)) {
+                    if let Some(link) = link.and_then(|link| link_through_proxy(&link, &prefix)) {
                         element.set_attribute(attribute, &link)?;
                     }
                 }

@@ -5,7 +5,7 @@ use http::Uri;
 /// Returns the link for the proxy's client; `None` where it is unchanged.
 ///
 /// Source: `rewriteURL` of the real server's transport.
-pub(super) fn proxied(location: &str, prefix: &str) -> Option<String> {
+pub(super) fn link_through_proxy(location: &str, prefix: &str) -> Option<String> {
     // a location on another server is not the proxy's, nor is one that is relative
     let uri: Uri = location
         .parse()
@@ -23,7 +23,7 @@ mod tests {
 
     #[test]
     fn only_paths_become_the_proxys() {
-        let of = |location: &str| proxied(location, "/api/v1/nodes/n/proxy");
+        let of = |location: &str| link_through_proxy(location, "/api/v1/nodes/n/proxy");
         assert_eq!(
             of("/a/?b=c").as_deref(),
             Some("/api/v1/nodes/n/proxy/a/?b=c")

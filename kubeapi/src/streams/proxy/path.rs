@@ -38,9 +38,14 @@ impl ProxyPath {
         }
     }
 
-    /// Returns the path and query for the backend.
+    /// Returns the path and query for the backend. A request whose path ends with `/proxy` is for its root.
     pub(super) fn path_and_query(&self) -> String {
-        format!("{}{}", self.path, self.query)
+        let path = if self.path.is_empty() {
+            "/"
+        } else {
+            &self.path
+        };
+        format!("{path}{}", self.query)
     }
 }
 
@@ -56,7 +61,8 @@ mod tests {
         };
         let pair = |prefix: &str, path: &str| (prefix.to_owned(), path.to_owned());
         let pod = "/api/v1/namespaces/ns/pods/p:80/proxy";
-        assert_eq!(of(pod, true), pair(pod, ""));
+        assert_eq!(of(pod, true), pair(pod, "/"));
+        assert_eq!(of(&format!("{pod}?x=1"), true), pair(pod, "/?x=1"));
         assert_eq!(of(&format!("{pod}/"), true), pair(pod, "/"));
         assert_eq!(
             of(&format!("{pod}//a%2Fb/?x=%20"), true),
