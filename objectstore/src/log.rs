@@ -10,12 +10,18 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use super::{Event, Resource, Scope, StoreError};
 
 /// How long a reader that saw a commit waits until watchers can see it as well.
 const PUBLICATION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How many times the limits apply to events that are fresh.
+const FRESH_FACTOR: usize = 10;
 
 /// How many events are kept for watchers, for each resource. The newest event is kept whatever its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,20 +31,29 @@ pub struct LogLimits {
     /// The most bytes of objects. An event also holds the object's earlier state, which is nearly always shared with an earlier event,
     /// so the memory used is at most twice this.
     pub bytes: usize,
+    /// Events that are younger are kept up to ten times these limits: what a client needs while it lists and watches a resource that
+    /// changes thousands of times a second.
+    pub fresh: Duration,
 }
 
 impl LogLimits {
     /// For an edge node. Its watchers are in the same process and lag by milliseconds, so a thousand changes are ample; the bytes keep
     /// all busy resources together (pods, records, nodes) within two of the agent's 20 MB.
-    pub const EDGE: Self = Self {
-        events: 1_000,
-        bytes: 384 << 10,
-    };
+    pub const EDGE: Self = Self::new(1_000, 384 << 10);
     /// For a cloud. A client that was away for some minutes should resume instead of listing thousands of pods again.
     pub const CLOUD: Self = Self {
-        events: 10_000,
-        bytes: 16 << 20,
+        fresh: Duration::from_secs(75),
+        ..Self::new(10_000, 16 << 20)
     };
+
+    /// Returns limits that apply however young the events are.
+    pub const fn new(events: usize, bytes: usize) -> Self {
+        Self {
+            events,
+            bytes,
+            fresh: Duration::ZERO,
+        }
+    }
 }
 
 /// The shared log. Its lock is never held across an await.
@@ -60,11 +75,17 @@ struct State {
 /// The events of one resource.
 #[derive(Default)]
 struct ResourceEvents {
-    events: VecDeque<Arc<Event>>,
+    events: VecDeque<Kept>,
     bytes: usize,
     /// The newest revision dropped.
     dropped: u64,
     wake: Arc<Notify>,
+}
+
+/// An event, and when it was published.
+struct Kept {
+    event: Arc<Event>,
+    at: Instant,
 }
 
 /// The next item of a watch.
@@ -120,12 +141,12 @@ impl Log {
     /// Publishes the events of a commit, in the order of their revisions, all after the head.
     pub(super) fn append(&self, events: Vec<Event>) {
         let mut state = self.state.lock();
-        let mut touched = HashMap::new();
+        let (mut touched, now) = (HashMap::new(), Instant::now());
         for event in events {
             state.head = event.object.revision;
             let resource = event.object.key.resource.clone();
             let resource_events = state.resources.entry(resource.clone()).or_default();
-            resource_events.push(event, self.limits);
+            resource_events.push(event, now, self.limits);
             touched
                 .entry(resource)
                 .or_insert_with(|| resource_events.wake.clone());
@@ -184,32 +205,41 @@ impl Log {
         };
         let start = resource_events
             .events
-            .partition_point(|event| event.object.revision <= after);
-        let covered = |event: &&Arc<Event>| match &scope.namespace {
-            Some(namespace) => *namespace == event.object.key.namespace,
+            .partition_point(|kept| kept.event.object.revision <= after);
+        let covered = |kept: &&Kept| match &scope.namespace {
+            Some(namespace) => *namespace == kept.event.object.key.namespace,
             None => true,
         };
         Ok(resource_events
             .events
             .range(start..)
             .find(covered)
-            .map_or(nothing, |event| NextEvent::Event(event.clone())))
+            .map_or(nothing, |kept| NextEvent::Event(kept.event.clone())))
     }
 }
 
 impl ResourceEvents {
-    fn push(&mut self, event: Event, limits: LogLimits) {
+    fn push(&mut self, event: Event, now: Instant, limits: LogLimits) {
         self.bytes += event.object.json.len();
-        self.events.push_back(Arc::new(event));
-        while self.events.len() > 1
-            && (self.events.len() > limits.events || self.bytes > limits.bytes)
-        {
-            let Some(oldest) = self.events.pop_front() else {
+        let event = Arc::new(event);
+        self.events.push_back(Kept { event, at: now });
+        while self.exceeds(now, limits) {
+            let Some(Kept { event, .. }) = self.events.pop_front() else {
                 break;
             };
-            self.bytes -= oldest.object.json.len();
-            self.dropped = oldest.object.revision;
+            self.bytes -= event.object.json.len();
+            self.dropped = event.object.revision;
         }
+    }
+
+    /// Returns whether the oldest event is more than the limits allow.
+    fn exceeds(&self, now: Instant, limits: LogLimits) -> bool {
+        let factor = match self.events.front() {
+            Some(oldest) if now - oldest.at < limits.fresh => FRESH_FACTOR,
+            _ => 1,
+        };
+        let (events, bytes) = (self.events.len(), self.bytes);
+        events > 1 && (events > factor * limits.events || bytes > factor * limits.bytes)
     }
 }
 
@@ -219,5 +249,42 @@ impl fmt::Debug for Log {
             .field("head", &self.head())
             .field("limits", &self.limits)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EventKind, Key, Object};
+
+    #[tokio::test(start_paused = true)]
+    async fn fresh_events_are_kept_for_longer() {
+        let resource = Resource::new("", "pods");
+        let limits = LogLimits {
+            fresh: Duration::from_secs(75),
+            ..LogLimits::new(4, 1 << 20)
+        };
+        let log = Log::new(0, limits);
+        let append = |revision: u64| {
+            let object = Object {
+                key: Key::new(resource.clone(), "default", "a"),
+                revision,
+                json: "{}".into(),
+                labels: Default::default(),
+            };
+            log.append(vec![Event {
+                kind: EventKind::Modified,
+                object,
+                previous: None,
+            }]);
+        };
+        let oldest = || (0..).find(|after| log.subscribe(&resource, *after).is_ok());
+        (1..=30).for_each(append);
+        assert_eq!(oldest(), Some(0));
+        (31..=50).for_each(append);
+        assert_eq!(oldest(), Some(10), "ten times the limit");
+        tokio::time::advance(Duration::from_secs(80)).await;
+        append(51);
+        assert_eq!(oldest(), Some(47), "the limit");
     }
 }

@@ -545,12 +545,7 @@ async fn a_slow_watch_expires_and_others_do_not(kind: Kind) {
 }
 
 async fn bytes_bound_the_past_too(kind: Kind) {
-    let store = kind
-        .open(LogLimits {
-            events: 1000,
-            bytes: 10_000,
-        })
-        .await;
+    let store = kind.open(LogLimits::new(1000, 10_000)).await;
     let start = store.revision();
     for _ in 0..20 {
         commit(&*store, put(pod("a", "x"), "x".repeat(1000))).await;

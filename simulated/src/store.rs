@@ -13,10 +13,7 @@ use testkit::Random;
 use tokio::time::sleep;
 
 /// How far watchers may lag behind: so little that some of them fall behind and list again.
-const LOG: LogLimits = LogLimits {
-    events: 200,
-    bytes: 1 << 18,
-};
+const LOG: LogLimits = LogLimits::new(200, 1 << 18);
 
 /// A store with slow commits.
 #[derive(Debug)]

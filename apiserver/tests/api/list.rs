@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use flate2::read::GzDecoder;
 use objectstore::{LogLimits, MemoryStore};
 use serde_json::{Value, json};
@@ -335,7 +336,7 @@ async fn lists_take_the_shape_asked_for() {
 async fn a_list_that_paused_too_long_goes_on_only_when_asked_to() {
     let log = LogLimits {
         events: 3,
-        ..LogLimits::CLOUD
+        ..LogLimits::EDGE
     };
     let world = World::over(MemoryStore::with_log(log)).await;
     for name in ["a", "b"] {
@@ -380,6 +381,47 @@ async fn a_list_that_paused_too_long_goes_on_only_when_asked_to() {
         )
         .await;
     assert_eq!(names(&rest), ["b"]);
+}
+
+/// Returns the token of a list in pages that began `seconds` earlier.
+fn aged(token: &Value, seconds: i64) -> Value {
+    let token = URL_SAFE_NO_PAD.decode(token.as_str().unwrap()).unwrap();
+    let mut token: Value = serde_json::from_slice(&token).unwrap();
+    token["since"] = json!(token["since"].as_i64().unwrap() - seconds);
+    json!(URL_SAFE_NO_PAD.encode(token.to_string()))
+}
+
+#[tokio::test]
+async fn a_list_in_pages_shows_one_revision_for_five_minutes() {
+    let world = five().await;
+    let page = |token: &Value| format!("GET {MAPS}?limit=1&continue={}", token.as_str().unwrap());
+    let first = world.get(&format!("{MAPS}?limit=1")).await;
+    let revision = json!({"metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}});
+    world.create(MAPS, named_map("aa")).await;
+    let mut token = first["metadata"]["continue"].clone();
+    // no page makes the others last longer
+    for expected in ["b", "c"] {
+        let aged = aged(&token, 140);
+        let next = world
+            .expect(&page(&aged), Value::Null, 200, revision.clone())
+            .await;
+        assert_eq!(names(&next), [expected]);
+        token = next["metadata"]["continue"].clone();
+    }
+    let aged = aged(&token, 140);
+    let expired = json!({"reason": "Expired", "code": 410});
+    let expired = world.expect(&page(&aged), Value::Null, 410, expired).await;
+    // what goes on without the revision begins a time of its own
+    let current =
+        json!({"metadata": {"resourceVersion": world.api.store().revision().to_string()}});
+    let token = &expired["metadata"]["continue"];
+    let next = world
+        .expect(&page(token), Value::Null, 200, current.clone())
+        .await;
+    assert_eq!(names(&next), ["d"]);
+    let last = page(&next["metadata"]["continue"]);
+    let last = world.expect(&last, Value::Null, 200, current).await;
+    assert_eq!(names(&last), ["e"]);
 }
 
 #[tokio::test]

@@ -157,7 +157,7 @@ async fn a_node_sees_a_pod_when_it_is_bound() {
 async fn who_asks_for_too_old_a_revision_must_list_again() {
     let limits = LogLimits {
         events: 2,
-        ..LogLimits::CLOUD
+        ..LogLimits::EDGE
     };
     let world = World::over(MemoryStore::with_log(limits)).await;
     let start = world.api.store().revision();

@@ -26,12 +26,36 @@ pub(super) struct Continue {
     rv: Option<u64>,
     ns: String,
     name: String,
+    /// When the first page was read, in seconds since 1970.
+    #[serde(default)]
+    since: i64,
 }
+
+/// How long a list in pages shows the revision of its first page: the interval at which kube-apiserver compacts etcd. What changed since
+/// then may be known for longer, but clients must be able to see here that a token expires.
+const SNAPSHOT_LIFETIME: i64 = 5 * 60;
 
 impl Continue {
     /// Returns the token for the objects after this namespace and name, whatever the revision.
     pub(super) fn after([ns, name]: [String; 2]) -> Self {
-        Self { rv: None, ns, name }
+        Self {
+            rv: None,
+            ns,
+            name,
+            since: clock::now().as_second(),
+        }
+    }
+
+    /// Returns the revision that the next page shows, if one is named.
+    fn revision(&self) -> Result<Option<u64>, StoreError> {
+        let age = clock::now().as_second() - self.since;
+        match self.rv {
+            Some(asked) if age >= SNAPSHOT_LIFETIME => Err(StoreError::Expired {
+                asked,
+                oldest: asked + 1,
+            }),
+            revision => Ok(revision),
+        }
     }
 
     /// Returns the namespace and name of the last object of the page before.
@@ -171,7 +195,15 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<ListPage,
         start,
         exact,
     } = page_options(api, call)?;
-    let mut at = start.as_ref().and_then(|start| start.rv).or(exact);
+    let named = start.as_ref().map(Continue::revision).transpose();
+    let named = named.map_err(|error| expired_status(error, start.as_ref()))?;
+    let mut at = named.flatten().or(exact);
+    let since = match &start {
+        Some(Continue {
+            rv: Some(_), since, ..
+        }) => *since,
+        _ => clock::now().as_second(),
+    };
     let mut after = start
         .as_ref()
         .map(|start| (start.ns.clone(), start.name.clone()));
@@ -208,6 +240,7 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<ListPage,
                     rv: Some(revision),
                     ns,
                     name,
+                    since,
                 }
                 .encode()
                 .into(),

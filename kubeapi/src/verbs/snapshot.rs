@@ -252,7 +252,7 @@ mod tests {
     async fn a_snapshot_of_unknown_changes_is_refused() {
         let store = MemoryStore::with_log(LogLimits {
             events: 3,
-            ..LogLimits::CLOUD
+            ..LogLimits::EDGE
         });
         for number in 0..10 {
             change(&store, number * 2 + 1).await;

@@ -117,10 +117,7 @@ mod tests {
 
     #[test]
     fn the_newest_are_known_and_no_more_than_there_is_room_for() {
-        let recent = RecentObjects::new(LogLimits {
-            events: 1,
-            bytes: 1000,
-        });
+        let recent = RecentObjects::new(LogLimits::new(1, 1000));
         for revision in 0..100 {
             let event = event(EventKind::Modified, &format!("pod-{revision}"), revision);
             recent.record(&event);
@@ -140,10 +137,7 @@ mod tests {
 
     #[test]
     fn one_that_is_written_again_and_again_takes_no_room() {
-        let recent = RecentObjects::new(LogLimits {
-            events: 1,
-            bytes: 1000,
-        });
+        let recent = RecentObjects::new(LogLimits::new(1, 1000));
         recent.record(&event(EventKind::Added, "quiet", 1));
         for revision in 2..5 {
             recent.record(&event(EventKind::Modified, "busy", revision));

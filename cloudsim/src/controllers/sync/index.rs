@@ -202,10 +202,7 @@ mod tests {
     async fn a_read_sees_every_earlier_write() {
         // a log that keeps little: the second read of all records comes after more changes than it has
         for events in [1000, 2] {
-            let limits = LogLimits {
-                events,
-                bytes: 1 << 20,
-            };
+            let limits = LogLimits::new(events, 1 << 20);
             let store = MemoryStore::with_log(limits);
             store
                 .commit(vec![record_at("edge-1", "a", "5")])

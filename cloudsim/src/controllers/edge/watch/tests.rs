@@ -11,10 +11,7 @@ use super::*;
 use crate::mailbox::{Mailbox, Mailboxes};
 
 /// The number of changes that a watcher may lag behind.
-const LOG: LogLimits = LogLimits {
-    events: 4,
-    bytes: 1 << 16,
-};
+const LOG: LogLimits = LogLimits::new(4, 1 << 16);
 
 fn write(plural: &str, namespace: &str, name: &str, value: Option<Value>) -> Write {
     let key = Key::new(Resource::new("", plural), namespace, name);
