@@ -56,11 +56,10 @@ impl<P: Part> Part for Optional<P> {
             if failures > 0 {
                 info!(module = self.name, failures, "restarting module");
             }
-            let Err(error) = self
+            let running = self
                 .part
-                .run(heartbeat.for_loop(self.name), shutdown.clone())
-                .await
-            else {
+                .run(heartbeat.for_loop(self.name), shutdown.clone());
+            let Err(error) = running.await else {
                 return Ok(());
             };
             failures += 1;

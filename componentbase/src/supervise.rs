@@ -90,7 +90,8 @@ impl Supervisor {
     pub fn supervise(&mut self, name: &'static str, part: impl Part, shutdown: &CancellationToken) {
         let monitor = self.vitals.part(name);
         self.monitors.push((name, monitor.clone()));
-        self.spawn(name, run_supervised(name, part, monitor, shutdown.clone()));
+        let running = run_supervised(name, Box::new(part), monitor, shutdown.clone());
+        self.spawn(name, running);
     }
 
     /// Starts `task` under `name`.
@@ -164,7 +165,7 @@ impl Supervisor {
 
 async fn run_supervised(
     name: &'static str,
-    mut part: impl Part,
+    mut part: Box<impl Part>,
     monitor: PartMonitor,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
@@ -175,7 +176,8 @@ async fn run_supervised(
         let heartbeat = monitor.heartbeat("main");
         let (at, spent) = clock::select! {
             // cancel-safe: the trait requires it
-            ended = part.run(heartbeat, stop) => return ended,
+            // Boxed: each future around it would keep space for it.
+            ended = Box::pin(part.run(heartbeat, stop)) => return ended,
             // cancel-safe: it only reads
             hangs = wait_until_hung(&monitor) => hangs,
         };

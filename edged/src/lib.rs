@@ -187,7 +187,7 @@ pub struct Config {
     /// The image of sandboxes, which is never removed.
     pub sandbox_image: String,
     /// The kubelet's settings that take effect, for `/configz`.
-    pub settings: serde_json::Value,
+    pub settings: Arc<serde_json::Value>,
     /// Source of the signals of memory, disks and process ids, if not this machine.
     pub signals: Option<Arc<dyn Signals>>,
     /// How pods are connected to, if not over this machine's network.

@@ -163,7 +163,7 @@ async fn check_liveness(triggers: mpsc::Sender<Trigger>, heart: Heartbeat) {
 }
 
 /// Returns the recorder of events, disabled if they are not reported, and the queue of events to write.
-fn recorder(config: &Config) -> (Recorder, mpsc::Receiver<PendingEvent>) {
+fn recorder(config: &Config) -> (Recorder, mpsc::Receiver<Box<PendingEvent>>) {
     let (recorder, events) = events::recorder();
     (
         if config.report_events {
@@ -179,7 +179,7 @@ fn recorder(config: &Config) -> (Recorder, mpsc::Receiver<PendingEvent>) {
 fn write_events(
     config: &Config,
     parts: &EdgedParts,
-    events: mpsc::Receiver<PendingEvent>,
+    events: mpsc::Receiver<Box<PendingEvent>>,
 ) -> impl Future<Output = ()> + use<> {
     let sandbox_limit = parts.sandbox_limit.clone();
     let wait_for_room = move || {

@@ -9,6 +9,9 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 const MAX_CONTROL: usize = 125;
 /// The longest header of a frame, bytes.
 const MAX_HEAD: usize = 14;
+/// The bytes of one read between two frames, and within one.
+const IDLE_READ: usize = 1 << 10;
+const READ: usize = 16 << 10;
 
 /// The end of the connection; a client masks what it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +201,15 @@ impl Decoder {
         }
         self.partial = Some((kind, payload));
         Ok(None)
+    }
+}
+
+/// Makes room for the next read of a connection, whose input so far was decoded. An idle connection holds little memory.
+pub fn reserve_for_read(input: &mut BytesMut) {
+    if input.is_empty() {
+        *input = BytesMut::with_capacity(IDLE_READ);
+    } else {
+        input.reserve(READ);
     }
 }
 

@@ -59,7 +59,7 @@ impl<A: RequestHandler> Task<A> {
             let dialled = clock::select! {
                 // cancel-safe: a dial that is dropped is closed
                 () = shutdown.cancelled() => return,
-                dialled = dial::connect(&self.config) => dialled,
+                dialled = Box::pin(dial::connect(&self.config)) => dialled,
             };
             match dialled {
                 Ok((stream, window)) => {

@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::debug;
 use wire::{
     tunnel::{Frame, FrameError, Kind, MAX_FRAME, PING},
-    websocket::{Decoder, Message, Role, encode},
+    websocket::{Decoder, Message, Role, encode, reserve_for_read},
 };
 
 use super::{
@@ -32,8 +32,6 @@ const MAX_QUEUED_FRAMES: usize = 4;
 const MAX_QUEUED_PONGS: usize = 4;
 /// The most bytes of one write, however many messages they are.
 const MAX_WRITE_BYTES: usize = 32 * 1024;
-/// The bytes of one read.
-const READ_BUFFER_BYTES: usize = 16 * 1024;
 /// EdgeCore's interval of pings; shorter if the read deadline is.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the closing handshake and the ends of streams may take.
@@ -141,7 +139,7 @@ impl<A: RequestHandler> Tunnel<A> {
                     }
                 }
             }
-            input.reserve(READ_BUFFER_BYTES);
+            reserve_for_read(&mut input);
             match timeout_unless_stalled(deadline, reader.read_buf(&mut input)).await {
                 Ok(Ok(0)) => return TunnelEnd::Lost(io::ErrorKind::UnexpectedEof.into()),
                 Ok(Ok(_)) => {}

@@ -103,6 +103,12 @@ impl fmt::Debug for Item {
     }
 }
 
+impl From<Box<Item>> for Item {
+    fn from(item: Box<Item>) -> Self {
+        *item
+    }
+}
+
 /// Creates an outbox for the messages from `items`.
 pub(crate) fn new<T: Into<Item>>(config: Config, items: mpsc::Receiver<T>) -> Outbox<T> {
     Outbox::new(config, items)

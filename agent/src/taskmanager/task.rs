@@ -203,7 +203,7 @@ impl Worker {
                 continue;
             };
             let outcome = clock::select! {
-                outcome = self.act(&job) => outcome,
+                outcome = Box::pin(self.act(&job)) => outcome,
                 // cancel-safe: the job is gone
                 () = self.wait_cancelled(&job) => continue,
             };
@@ -409,7 +409,7 @@ impl Worker {
                 return;
             }
             let sending = self.sending.lock().await;
-            let delivered = self.config.hub.deliver(message(&job, &status)).await;
+            let delivered = Box::pin(self.config.hub.deliver(message(&job, &status))).await;
             if delivered.is_err() {
                 drop(sending);
                 sleep(STORE_RETRY_DELAY).await;

@@ -64,7 +64,7 @@ pub(super) async fn accept_node(
     };
     // registered first, so that a change from now on ends it as all others
     if let Some(certificate) = &certificate
-        && let Some(why) = shared.refusal(&node, certificate).await
+        && let Some(why) = Box::pin(shared.refusal(&node, certificate)).await
     {
         warn!(node, %peer, reason = why, "CloudHub connection rejected");
         return None;

@@ -14,7 +14,7 @@ use wire::Message;
 use super::pending_acks::PendingAcks;
 use crate::{
     controllers::{
-        dispatcher::{Controllers, UpstreamDispatcher},
+        dispatcher::UpstreamDispatcher,
         sync::{Record, SyncRecords},
     },
     delivery::Reply,
@@ -63,12 +63,10 @@ pub(super) type RecordRequest = (Record, Option<oneshot::Sender<()>>);
 
 /// Handles the node's requests one after the other, so that a later patch never overtakes an earlier one.
 pub(super) async fn handle_requests(
-    node: String,
-    controllers: Controllers,
+    mut dispatcher: Box<UpstreamDispatcher>,
     mut requests: mpsc::Receiver<Box<Message>>,
     answers: mpsc::Sender<Box<Reply>>,
 ) {
-    let mut dispatcher = UpstreamDispatcher::open(node, controllers, &answers);
     loop {
         let request = clock::select! {
             // cancel-safe: a request is taken only when this arm wins
@@ -77,7 +75,7 @@ pub(super) async fn handle_requests(
             () = dispatcher.forget_panicked() => None,
         };
         let Some(request) = request else { break };
-        for reply in dispatcher.dispatch(*request).await {
+        for reply in Box::pin(dispatcher.dispatch(*request)).await {
             // nobody reads the answers of a session that has ended; the node asks again
             let _ = answers.send(Box::new(reply)).await;
         }
@@ -114,14 +112,14 @@ pub(super) async fn write_records(
         if let Record::Dropped(object) = &record {
             pending_acks.forget(&object.uid);
         }
-        let written = write(&node, &records, &record).await;
+        let written = Box::pin(write(&node, &records, &record)).await;
         if let Some(waiting) = waiting.filter(|_| written) {
             // the session may have ended
             let _ = waiting.send(());
         }
     }
     while let Some(record) = pending_acks.next() {
-        write(&node, &records, &record).await;
+        Box::pin(write(&node, &records, &record)).await;
     }
 }
 

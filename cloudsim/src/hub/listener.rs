@@ -149,7 +149,7 @@ impl Hub {
 async fn serve(
     accepted: NodeConnection,
     (shown, tls): (Certificate, Arc<ServerConfig>),
-    shared: Shared,
+    shared: Arc<Shared>,
     shutdown: CancellationToken,
 ) {
     let limit = shared.limits.handshake;
@@ -169,7 +169,7 @@ async fn serve(
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
         Some(()) = evicted => return debug!(%peer, "connection without a session evicted: limit reached"),
-        upgraded = timeout(limit, upgrading) => upgraded,
+        upgraded = Box::pin(timeout(limit, upgrading)) => upgraded,
     };
     let Upgraded {
         node,

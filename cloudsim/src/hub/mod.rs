@@ -118,7 +118,6 @@ pub struct Replica {
 }
 
 /// What all sessions of a replica share.
-#[derive(Clone)]
 struct Shared {
     number: usize,
     controllers: Controllers,
@@ -144,7 +143,7 @@ impl Shared {
 struct Replicas(Arc<ReplicaRing>);
 
 struct ReplicaRing {
-    all: Vec<Shared>,
+    all: Vec<Arc<Shared>>,
     next: AtomicUsize,
 }
 
@@ -169,7 +168,7 @@ impl Replicas {
             } = replica;
             let (limits, faults, sessions) = (limits.clone(), faults.clone(), sessions.clone());
             let (refusals, trust) = (refusals.clone(), Some(trust.clone()));
-            Shared {
+            Arc::new(Shared {
                 number,
                 controllers: Controllers {
                     edge,
@@ -185,7 +184,7 @@ impl Replicas {
                 sessions,
                 refusals,
                 trust,
-            }
+            })
         });
         Self(Arc::new(ReplicaRing {
             all: all.collect(),
@@ -194,7 +193,7 @@ impl Replicas {
     }
 
     /// Returns the next replica; `None` if there are none.
-    fn next(&self) -> Option<Shared> {
+    fn next(&self) -> Option<Arc<Shared>> {
         let turn = self.0.next.fetch_add(1, Ordering::Relaxed);
         self.0.all.get(turn % self.0.all.len().max(1)).cloned()
     }

@@ -161,7 +161,7 @@ async fn serve(
     incoming: Incoming,
     shown: Certificate,
     (mute, slot): (MutedPeers, ConnectionSlot),
-    shared: Shared,
+    shared: Arc<Shared>,
     shutdown: CancellationToken,
 ) {
     let peer = incoming.remote_address();
@@ -169,7 +169,7 @@ async fn serve(
         // cancel-safe: a half-made connection is simply closed
         () = shutdown.cancelled() => return,
         () = slot.wait_evicted() => return debug!(%peer, "QUIC connection without a session evicted: limit reached"),
-        welcomed = timeout(shared.limits.handshake, welcome(incoming, &shared)) => welcomed,
+        welcomed = timeout(shared.limits.handshake, Box::pin(welcome(incoming, &shared))) => welcomed,
     };
     match welcomed {
         Ok(Ok((node, (new_certificate, certificate), sequence, (incoming, outgoing)))) => {

@@ -27,7 +27,10 @@ use super::{
     work_queue::WorkQueue,
 };
 use crate::{
-    controllers::sync::{Record, Synced, mark_unacknowledged},
+    controllers::{
+        dispatcher::UpstreamDispatcher,
+        sync::{Record, Synced, mark_unacknowledged},
+    },
     delivery::{Delivery, ObjectRef, Reply},
     mailbox::{Mailbox, ObjectKind, ObjectPath},
     sessions::{Session as Registered, Traffic},
@@ -63,17 +66,14 @@ async fn serve(
     let (requests, waiting) = mpsc::channel(REQUEST_QUEUE);
     let (answers, replies) = mpsc::channel(ANSWER_QUEUE);
     let (records, to_write) = mpsc::channel(ANSWER_QUEUE);
+    let dispatcher =
+        UpstreamDispatcher::open(node.to_owned(), shared.controllers.clone(), &answers);
     let helpers = Helpers::spawn(
         node,
-        handle_requests(
-            node.to_owned(),
-            shared.controllers.clone(),
-            waiting,
-            answers,
-        ),
+        handle_requests(Box::new(dispatcher), waiting, answers),
         write_records(node.to_owned(), shared.records.clone(), to_write),
     );
-    let session = Session {
+    let mut session = Box::new(Session {
         node,
         shared,
         writer,
@@ -86,7 +86,7 @@ async fn serve(
         heard: clock::Instant::now(),
         records,
         traffic: registered.traffic.clone(),
-    };
+    });
     let running = session.run(reader, mailbox, &requests, replies, registered);
     // dropping it drops what it holds
     let ended = AssertUnwindSafe(running)
@@ -143,7 +143,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     async fn run(
-        mut self,
+        &mut self,
         mut reader: Reader,
         mailbox: &Mailbox,
         requests: &mpsc::Sender<Box<Message>>,
@@ -157,7 +157,7 @@ impl Session<'_> {
         let mut loading = load(shared, node, registered.new_certificate.clone());
         let mut place: Option<Permit<'_, Box<Message>>> = None;
         loop {
-            let next = match self.advance().await {
+            let next = match Box::pin(self.advance()).await {
                 Ok(next) => next,
                 Err(ended) => return ended,
             };
@@ -174,13 +174,13 @@ impl Session<'_> {
                 }
                 // cancel-safe: the task goes on
                 loaded = &mut loading, if self.early.is_some() => match loaded {
-                    Ok(Ok(synced)) => self.begin(synced).await,
+                    Ok(Ok(synced)) => Box::pin(self.begin(synced)).await,
                     Ok(Err(error)) => Err(EndReason::Records(error)),
                     Err(error) => Err(EndReason::Failed(error)),
                 },
                 // cancel-safe: an answer is taken only when this arm wins
                 Some(reply) = replies.recv(), if self.early.as_ref().is_none_or(|early| early.len() < ANSWER_QUEUE) => {
-                    self.answer(*reply).await
+                    Box::pin(self.answer(*reply)).await
                 }
                 // cancel-safe: a closed channel stays closed. Their readers end before the session only by a panic
                 () = requests.closed() => Err(EndReason::Panicked),
@@ -191,7 +191,7 @@ impl Session<'_> {
                     Ok(())
                 }
                 // cancel-safe: frames stay in the socket until they are whole
-                message = reader.next(), if place.is_some() => self.handle_received(message, &mut place).await,
+                message = reader.next(), if place.is_some() => Box::pin(self.handle_received(message, &mut place)).await,
                 // cancel-safe: a change that is not seen stays; the sender lives in the faults
                 _ = faults.changed() => Ok(()),
                 // cancel-safe: an unseen wake-up stays

@@ -13,7 +13,7 @@ use tokio::{
 use tracing::debug;
 use wire::{
     tunnel::{Frame, FrameError, Kind, MAX_FRAME},
-    websocket::{Decoder, Message, Role, encode},
+    websocket::{Decoder, Message, Role, encode, reserve_for_read},
 };
 
 use super::{
@@ -30,8 +30,6 @@ const MAX_PENDING_PONGS: usize = 4;
 const MAX_PENDING_ENDS: usize = 64;
 /// Bytes written at a time, however many frames they are.
 const WRITE_BATCH_BYTES: usize = 32 * 1024;
-/// Bytes read at a time.
-const READ_CHUNK: usize = 16 * 1024;
 /// How long sending the close frame may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The payload of pings.
@@ -199,11 +197,7 @@ impl Inbound<'_> {
                     Err(error) => return io::Error::new(io::ErrorKind::InvalidData, error).into(),
                 }
             }
-            if input.is_empty() {
-                // an idle tunnel holds little memory
-                input = BytesMut::new();
-            }
-            input.reserve(READ_CHUNK);
+            reserve_for_read(&mut input);
             match timeout_unless_stalled(deadline, reader.read_buf(&mut input)).await {
                 Ok(Ok(0)) => return TunnelEnd::Closed,
                 Ok(Ok(_)) => {}

@@ -44,12 +44,12 @@ pub struct PendingEvent {
     at: Timestamp,
 }
 
-/// Records events. Cheap to clone.
+/// Records events. Cheap to clone. They are boxed, as a channel reserves space for many.
 #[derive(Clone, Debug)]
-pub struct Recorder(Option<mpsc::Sender<PendingEvent>>);
+pub struct Recorder(Option<mpsc::Sender<Box<PendingEvent>>>);
 
 /// Returns a recorder and the queue from which [`run`] writes its events.
-pub fn recorder() -> (Recorder, mpsc::Receiver<PendingEvent>) {
+pub fn recorder() -> (Recorder, mpsc::Receiver<Box<PendingEvent>>) {
     let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
     (Recorder(Some(sender)), receiver)
 }
@@ -131,13 +131,14 @@ impl Recorder {
     ) {
         if let Some(sender) = &self.0 {
             // An event is lost if the queue is full or closed, see the head of this file.
-            let _ = sender.try_send(PendingEvent {
+            let event = PendingEvent {
                 object,
                 event_type,
                 reason,
                 message,
                 at: clock::now(),
-            });
+            };
+            let _ = sender.try_send(Box::new(event));
         }
     }
 }

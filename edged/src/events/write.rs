@@ -20,16 +20,16 @@ use super::{
 pub async fn run<F: Future<Output = ()>>(
     client: Client,
     node_name: String,
-    mut events: mpsc::Receiver<PendingEvent>,
+    mut events: mpsc::Receiver<Box<PendingEvent>>,
     wait_for_room: impl Fn() -> F,
 ) {
     let mut builder = EventBuilder::new(node_name);
     while let Some(event) = events.recv().await {
-        for event in collect_until_room(event, &mut events, wait_for_room()).await {
+        for event in collect_until_room(*event, &mut events, wait_for_room()).await {
             let Some(write) = builder.build(event, clock::Instant::now()) else {
                 continue;
             };
-            if let Err(error) = send(&client, write).await {
+            if let Err(error) = Box::pin(send(&client, write)).await {
                 // No event is recorded about a lost event, and no error is raised.
                 tracing::debug!(
                     error = &error as &dyn std::error::Error,
@@ -43,7 +43,7 @@ pub async fn run<F: Future<Output = ()>>(
 /// Collects `first` and the events after it until `wait_for_room` ends or a warning comes.
 async fn collect_until_room(
     first: PendingEvent,
-    events: &mut mpsc::Receiver<PendingEvent>,
+    events: &mut mpsc::Receiver<Box<PendingEvent>>,
     wait_for_room: impl Future<Output = ()>,
 ) -> Vec<PendingEvent> {
     let mut wait_for_room = pin!(wait_for_room);
@@ -59,7 +59,7 @@ async fn collect_until_room(
             biased;
             // cancel-safe: no event is taken from the queue and lost
             () = &mut wait_for_room => None,
-            next = events.recv() => next,
+            next = events.recv() => next.map(|event| *event),
         };
     }
     all
@@ -113,9 +113,11 @@ mod tests {
     ) -> Option<String> {
         let (sender, mut receiver) = mpsc::channel(QUEUE_CAPACITY);
         for (event_type, message) in all {
-            sender.try_send(event(*event_type, message)).unwrap();
+            sender
+                .try_send(Box::new(event(*event_type, message)))
+                .unwrap();
         }
-        let first = receiver.try_recv().unwrap();
+        let first = *receiver.try_recv().unwrap();
         let held = collect_until_room(first, &mut receiver, wait_for_room).now_or_never()?;
         Some(
             held.into_iter()

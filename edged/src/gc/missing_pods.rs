@@ -60,7 +60,8 @@ pub(crate) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>) {
             Ok(here) => {
                 let mut none_is_known = !here.is_empty();
                 for (pod, uids) in missing(here, &deps.pods) {
-                    none_is_known &= look_up(&deps, &pod, &uids).await == LookupResult::NotFound;
+                    none_is_known &=
+                        Box::pin(look_up(&deps, &pod, &uids)).await == LookupResult::NotFound;
                 }
                 deps.pods_complete.set_unknown_to_cloud(none_is_known);
             }

@@ -111,7 +111,7 @@ pub(crate) async fn run(deps: Deps, mut progress: watch::Receiver<Progress>, eve
                 "failed to look for lost containers; retrying"
             );
         }
-        let wait = match sweep(&deps, &mut kept).await {
+        let wait = match Box::pin(sweep(&deps, &mut kept)).await {
             Ok(SweepResult::Clean) => {
                 backoff.reset();
                 settling.next(1.0)

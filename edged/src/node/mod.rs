@@ -104,7 +104,8 @@ pub(super) async fn run(
         reported_at: None,
         heart: heart.for_loop("node status"),
     };
-    tokio::join!(reporter.run(&report_sender, progress, &back_online), lease);
+    let reporting = Box::pin(reporter.run(&report_sender, progress, &back_online));
+    tokio::join!(reporting, lease);
 }
 
 /// Keeps the node object up to date.
@@ -136,7 +137,7 @@ impl Reporter<'_> {
         let mut devices = self.description.devices.clone();
         let mut shutdown = self.shutdown.subscribe();
         loop {
-            let wait = match self.sync_status().await {
+            let wait = match Box::pin(self.sync_status()).await {
                 Ok(ready) => {
                     backoff.reset();
                     reported.send_replace(());

@@ -65,7 +65,8 @@ pub(super) async fn run(deps: Deps, relist: Duration) {
     let (runtime, mut wait) = (&deps.runtime, Duration::ZERO);
     loop {
         let stream = subscribe(wait, || runtime.events());
-        let Some(stream) = relist_until_subscribed(stream, relister.relist()).await else {
+        let Some(stream) = relist_until_subscribed(stream, Box::pin(relister.relist())).await
+        else {
             return;
         };
         let ended = forward_events(stream, &deps).await;

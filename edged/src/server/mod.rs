@@ -61,7 +61,7 @@ pub(crate) struct Deps {
     /// The kubelet version that the node reports.
     pub(crate) version: String,
     /// The settings that take effect, under the kubelet's names.
-    pub(crate) settings: serde_json::Value,
+    pub(crate) settings: Arc<serde_json::Value>,
     /// The pods of this node.
     pub(crate) reader: Store<Pod>,
     /// Resource usage.
@@ -158,7 +158,7 @@ impl Pages {
         };
         match path {
             "/pods" => json(&self.pods()),
-            "/configz" => json(&serde_json::json!({"kubeletconfig": self.deps.settings})),
+            "/configz" => json(&serde_json::json!({"kubeletconfig": *self.deps.settings})),
             "/stats/summary" => self.summary(uri).await,
             "/metrics" => metrics_response(self.agent().await),
             "/metrics/resource" => {

@@ -62,7 +62,7 @@ pub(super) struct Deps {
 /// Syncs static pods with the folder. Never returns.
 pub(super) async fn run(deps: Deps, source: StaticPods) {
     let mut reported = BTreeMap::new();
-    while let Err(error) = delete_shut_down(&deps).await {
+    while let Err(error) = Box::pin(delete_shut_down(&deps)).await {
         tracing::warn!(
             error,
             "failed to delete static pods that a shutdown has terminated; retrying"
@@ -73,7 +73,7 @@ pub(super) async fn run(deps: Deps, source: StaticPods) {
         // Created before each sync, so that changes after the sync are reported, and anew each time, as the folder may have been
         // replaced.
         let watch = FolderWatch::new(&source.path).ok();
-        let wait = match sync(&deps, &source.path, &mut reported).await {
+        let wait = match Box::pin(sync(&deps, &source.path, &mut reported)).await {
             Ok(()) => source.every,
             Err(error) => {
                 tracing::warn!(path = %source.path.display(), error, "failed to sync static pods; retrying");

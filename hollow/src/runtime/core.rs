@@ -124,7 +124,7 @@ impl Core {
         result
     }
 
-    pub(super) fn subscribe(&self) -> mpsc::Receiver<ContainerEventResponse> {
+    pub(super) fn subscribe(&self) -> mpsc::Receiver<Box<ContainerEventResponse>> {
         self.shared.lock().subscribers.add()
     }
 

@@ -7,7 +7,8 @@ use wire::cri::ContainerEventResponse;
 /// again, which it has to do after any end of the stream anyway.
 pub(super) struct Subscribers {
     capacity: usize,
-    senders: Vec<Sender<ContainerEventResponse>>,
+    // boxed, as a channel reserves space for many
+    senders: Vec<Sender<Box<ContainerEventResponse>>>,
 }
 
 impl Subscribers {
@@ -20,7 +21,7 @@ impl Subscribers {
     }
 
     /// Adds a reader. Readers that have gone are removed here at the latest.
-    pub(super) fn add(&mut self) -> Receiver<ContainerEventResponse> {
+    pub(super) fn add(&mut self) -> Receiver<Box<ContainerEventResponse>> {
         let (sender, receiver) = mpsc::channel(self.capacity);
         self.senders.retain(|sender| !sender.is_closed());
         self.senders.push(sender);
@@ -30,7 +31,7 @@ impl Subscribers {
     pub(super) fn notify(&mut self, events: Vec<ContainerEventResponse>) {
         for event in events {
             self.senders
-                .retain(|sender| sender.try_send(event.clone()).is_ok());
+                .retain(|sender| sender.try_send(Box::new(event.clone())).is_ok());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `modules.edged`: this node, and its pods.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kubeapi::object::quantity;
@@ -72,7 +72,7 @@ pub(super) fn pods(edged: &file::Edged, values: &mut Values<'_>) -> Edged {
         ),
         report_events: edged.report_event,
         allowed_sysctls: allowed_sysctls(&kubelet.allowed_unsafe_sysctls, values),
-        settings: used_settings(kubelet),
+        settings: Arc::new(used_settings(kubelet)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     fmt,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
@@ -297,5 +298,5 @@ pub struct Edged {
     /// The sysctls that pods may set beside the safe ones: names, or prefixes that end with `*`.
     pub allowed_sysctls: Vec<String>,
     /// The kubelet's settings that are used, under its own names: `/configz`.
-    pub settings: serde_json::Value,
+    pub settings: Arc<serde_json::Value>,
 }

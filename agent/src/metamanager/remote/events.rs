@@ -66,12 +66,13 @@ impl Remote {
 
     /// Queues a message for the outbox, and waits for space. A newer message of the same key replaces an older one.
     async fn queue_event(&self, event: Upstream, key: Option<String>) -> Result<(), ApiError> {
-        let item = Item {
+        // boxed, as a channel reserves space for many
+        let item = Box::new(Item {
             message: event.into_message(clock::unix_millis()),
             key,
             on_stored: None,
             is_awaited: false,
-        };
+        });
         self.config
             .events
             .send(item)

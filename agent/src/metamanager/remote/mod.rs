@@ -62,7 +62,7 @@ pub(super) struct Remote {
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     /// The queue of events for the cloud.
-    pub(super) events: mpsc::Sender<Item>,
+    pub(super) events: mpsc::Sender<Box<Item>>,
     /// How long the cloud may take to answer.
     pub(super) timeout: Duration,
 }

@@ -32,7 +32,7 @@ pub struct Task {
     pub(super) reporter: Reporter,
     pub(super) completeness: CompletenessTracker,
     /// Events that wait for the cloud.
-    pub(super) outbox: Outbox<Item>,
+    pub(super) outbox: Outbox<Box<Item>>,
     /// Repairs damaged objects from the cloud.
     pub(super) remote: Remote,
     /// Handles messages of the dynamic controller; `None` where MetaServer is disabled.
@@ -92,14 +92,17 @@ impl Task {
                     forwarder,
                     unhandled,
                 };
-                receive(desired, handlers, hub, heartbeat, message).await;
+                // boxed, as the others: while it waits, this task needs little memory
+                Box::pin(receive(desired, handlers, hub, heartbeat, message)).await;
             }
         };
         clock::select! {
             // cancel-safe: a message that was not acknowledged is sent again
             () = shutdown.cancelled() => {}
             () = async {
-                tokio::join!(receive, reporter.clone().run(), completeness.run(), outbox.run(), remote.clone().repair_damaged());
+                let reporter = Box::pin(reporter.clone().run());
+                let repairer = Box::pin(remote.clone().repair_damaged());
+                tokio::join!(receive, reporter, completeness.run(), outbox.run(), repairer);
             } => {}
         }
         outbox.finish().await;

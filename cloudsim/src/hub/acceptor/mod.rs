@@ -1,7 +1,10 @@
 //! Accepts nodes that were authenticated elsewhere, as in a simulation, which hands in its own connections. Their sessions are those of
 //! [`super::Hub`].
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
 
 use tokio::io::DuplexStream;
 use tokio_tungstenite::{WebSocketStream, tungstenite::protocol::Role};
@@ -29,7 +32,7 @@ const UNKNOWN_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECI
 
 /// Accepts connections that are handed in; cheap to clone.
 #[derive(Clone)]
-pub struct Acceptor(Shared);
+pub struct Acceptor(Arc<Shared>);
 
 impl Acceptor {
     /// Creates a hub without servers.
@@ -40,7 +43,7 @@ impl Acceptor {
         limits: Limits,
     ) -> Self {
         let (sessions, faults) = (Sessions::default(), Faults::new(0));
-        Self(Shared {
+        Self(Arc::new(Shared {
             number: 0,
             controllers: Controllers {
                 edge,
@@ -56,7 +59,7 @@ impl Acceptor {
             sessions,
             refusals: Refusals::default(),
             trust: None,
-        })
+        }))
     }
 
     /// Runs the session of `node` over an established WebSocket connection; returns when it has ended.

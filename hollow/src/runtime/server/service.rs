@@ -268,7 +268,7 @@ impl RuntimeService for Service {
             "the reader was too slow for its events: list again and read anew",
         );
         let events = ReceiverStream::new(self.core.subscribe())
-            .map(Ok)
+            .map(|event| Ok(*event))
             .chain(stream::iter([Err(cut)]));
         let end = self.end_of_streams.clone().cancelled_owned();
         Ok(Response::new(Box::pin(events.take_until(end))))
