@@ -1,8 +1,8 @@
 //! Merges a message of the cloud into what is stored. Pure.
 //!
 //! A message with the same UID and the same or an older revision changes nothing, because it is a repetition. With the same
-//! UID, the status that this node writes is kept. Another UID under the same name is another object. A pod that the cloud has
-//! deleted stays until its containers have ended.
+//! UID, the status that this node writes is kept, but a pod that others have put into its last phase ends. Another UID under the same
+//! name is another object. A pod that the cloud has deleted stays until its containers have ended.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use wire::Change;
 
 use super::{
-    super::record::Record, entry::DesiredEntry, foreign_conditions::with_foreign_conditions,
+    super::record::Record, entry::DesiredEntry, foreign_parts::with_foreign_parts,
     status_match::status_agrees,
 };
 
@@ -118,7 +118,7 @@ fn update(
         let clouds = object.get("status").cloned().unwrap_or_default();
         // nobody but this node writes the status of a node
         let ours = current.get("status").map(|ours| match status {
-            StatusWriter::NodeUntilEnded => with_foreign_conditions(ours, &clouds),
+            StatusWriter::NodeUntilEnded => with_foreign_parts(ours, &clouds),
             StatusWriter::Node | StatusWriter::Cloud => ours.clone(),
         });
         if !status_agrees(ours.as_ref().unwrap_or(&Value::Null), &clouds) {
@@ -192,7 +192,7 @@ pub(in crate::metamanager) fn unchanged_revision(
         ours.get("metadata"),
         clouds.get("metadata"),
     ) && ours.get("spec") == clouds.get("spec")
-        && with_foreign_conditions(status, clouds_status) == *status
+        && with_foreign_parts(status, clouds_status) == *status
         && status_agrees(status, clouds_status);
     let revision = clouds
         .pointer("/metadata/resourceVersion")?

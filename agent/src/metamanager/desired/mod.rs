@@ -1,7 +1,7 @@
 //! The objects of this node in the store, each with its record. Only this module writes what the cloud sends.
 
 pub(super) mod entry;
-mod foreign_conditions;
+mod foreign_parts;
 pub(super) mod merge;
 mod schema;
 pub(super) mod status_match;

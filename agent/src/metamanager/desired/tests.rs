@@ -142,7 +142,7 @@ fn the_echo_of_an_own_report_moves_the_revision_and_nothing_else() {
 fn a_status_that_the_cloud_has_otherwise_is_reported_again() {
     let placement = place(
         Change::Update,
-        &pod("u1", "a", json!({"phase": "Failed"})),
+        &pod("u1", "a", json!({"phase": "Pending"})),
         ("u1", 6),
         &stored_entry("u1", "a", 5),
     );

@@ -1,4 +1,5 @@
-//! Conditions of a pod that other components write in the cloud, such as those of its readiness gates. Pure.
+//! Parts of a pod's status that other components write in the cloud: conditions, such as those of its readiness gates, and its last phase.
+//! Pure.
 
 use serde_json::Value;
 
@@ -15,9 +16,27 @@ const OWN_CONDITIONS: [&str; 7] = [
 /// A condition that both sides write: the node's own value counts once it has one.
 const SHARED_CONDITION: &str = "DisruptionTarget";
 
-/// Returns our status with the conditions that others have written in the cloud.
-pub(super) fn with_foreign_conditions(ours: &Value, clouds: &Value) -> Value {
+/// The phases after which a pod does not run again. A pod that others have put into one of them ends on its node.
+///
+/// Source: the kubelet, `podWorkers.UpdatePod`.
+const LAST_PHASES: [&str; 2] = ["Failed", "Succeeded"];
+
+/// Returns our status with the conditions, and the last phase, that others have written in the cloud.
+pub(super) fn with_foreign_parts(ours: &Value, clouds: &Value) -> Value {
     let mut status = ours.clone();
+    let is_over = |status: &Value| {
+        let phase = status["phase"].as_str();
+        phase.is_some_and(|phase| LAST_PHASES.contains(&phase))
+    };
+    if is_over(clouds) && !is_over(&status) {
+        for part in ["phase", "reason", "message"] {
+            match (clouds.get(part), status.as_object_mut()) {
+                (Some(value), Some(status)) => drop(status.insert(part.into(), value.clone())),
+                (None, Some(status)) => drop(status.shift_remove(part)),
+                (_, None) => {}
+            }
+        }
+    }
     let theirs = clouds
         .get("conditions")
         .and_then(Value::as_array)
@@ -72,11 +91,36 @@ mod tests {
             ("DisruptionTarget", "True"),
             ("other", "True"),
         ]);
-        assert_eq!(with_foreign_conditions(&ours, &clouds), wanted);
-        assert_eq!(with_foreign_conditions(&ours, &json!({})), ours);
+        assert_eq!(with_foreign_parts(&ours, &clouds), wanted);
+        assert_eq!(with_foreign_parts(&ours, &json!({})), ours);
         assert_eq!(
-            with_foreign_conditions(&json!({"phase": "x"}), &clouds),
+            with_foreign_parts(&json!({"phase": "x"}), &clouds),
             json!({"phase": "x"})
         );
+    }
+
+    #[test]
+    fn the_last_phase_comes_from_whoever_writes_it_first() {
+        let phase = |phase: &str| json!({"phase": phase});
+        let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "why"});
+        for (ours, clouds, wanted) in [
+            (phase("Running"), evicted.clone(), evicted.clone()),
+            (phase("Pending"), phase("Succeeded"), phase("Succeeded")),
+            (evicted.clone(), phase("Succeeded"), evicted.clone()),
+            (phase("Succeeded"), phase("Running"), phase("Succeeded")),
+            (phase("Running"), phase("Pending"), phase("Running")),
+            (phase("Running"), json!({}), phase("Running")),
+            (
+                json!({"phase": "Running", "reason": "old"}),
+                phase("Failed"),
+                phase("Failed"),
+            ),
+        ] {
+            assert_eq!(
+                with_foreign_parts(&ours, &clouds),
+                wanted,
+                "{ours} {clouds}"
+            );
+        }
     }
 }
