@@ -19,6 +19,8 @@ const MAX_ROUNDS: usize = 8;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Role {
     name: String,
+    /// Its namespace; none for a cluster role.
+    namespace: Option<String>,
     #[serde(default)]
     rules: Vec<Value>,
     /// A role that takes this one's rules over.
@@ -31,6 +33,10 @@ struct Role {
 #[serde(deny_unknown_fields)]
 struct Binding {
     name: String,
+    /// Its namespace; none for a cluster role binding.
+    namespace: Option<String>,
+    /// The role, if it has another name.
+    role: Option<String>,
     subjects: Vec<Value>,
 }
 
@@ -57,12 +63,16 @@ fn objects() -> Result<Vec<(&'static str, Value)>, StatusError> {
         serde_saphyr::from_str(include_str!("policy/roles.yaml")).map_err(unreadable)?;
     let bindings: Vec<Binding> =
         serde_saphyr::from_str(include_str!("policy/bindings.yaml")).map_err(unreadable)?;
-    let roles = roles
-        .into_iter()
-        .map(|role| ("clusterroles", role.object()));
+    let roles = roles.into_iter().map(|role| match role.namespace {
+        Some(_) => ("roles", role.object()),
+        None => ("clusterroles", role.object()),
+    });
     let bindings = bindings
         .into_iter()
-        .map(|binding| ("clusterrolebindings", binding.object()));
+        .map(|binding| match binding.namespace {
+            Some(_) => ("rolebindings", binding.object()),
+            None => ("clusterrolebindings", binding.object()),
+        });
     Ok(roles.chain(bindings).collect())
 }
 
@@ -70,7 +80,11 @@ fn label_of(role: &str) -> String {
     format!("{GROUP}/aggregate-to-{role}")
 }
 
-fn object(kind: &str, name: &str, more_labels: impl IntoIterator<Item = String>) -> Value {
+fn object(
+    kind: &str,
+    (namespace, name): (Option<&str>, &str),
+    more_labels: impl IntoIterator<Item = String>,
+) -> Value {
     let mut labels = BTreeMap::from([(
         "kubernetes.io/bootstrapping".to_owned(),
         "rbac-defaults".to_owned(),
@@ -80,22 +94,27 @@ fn object(kind: &str, name: &str, more_labels: impl IntoIterator<Item = String>)
             .into_iter()
             .map(|label| (label, "true".to_owned())),
     );
-    json!({
+    let mut object = json!({
         "kind": kind, "apiVersion": format!("{GROUP}/v1"),
         "metadata": {
             "name": name, "uid": clock::uuid(), "creationTimestamp": timestamp::now(),
             "labels": labels, "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
         },
-    })
+    });
+    if let Some(namespace) = namespace {
+        object["metadata"]["namespace"] = namespace.into();
+    }
+    object
 }
 
 impl Role {
     fn object(self) -> Value {
-        let mut role = object(
-            "ClusterRole",
-            &self.name,
-            self.aggregated_to.as_deref().map(label_of),
-        );
+        let kind = match self.namespace {
+            Some(_) => "Role",
+            None => "ClusterRole",
+        };
+        let place = (self.namespace.as_deref(), &*self.name);
+        let mut role = object(kind, place, self.aggregated_to.as_deref().map(label_of));
         role["rules"] = self.rules.into();
         if let Some(name) = self.aggregates {
             let selector = json!({"matchLabels": BTreeMap::from([(label_of(&name), "true")])});
@@ -107,8 +126,13 @@ impl Role {
 
 impl Binding {
     fn object(self) -> Value {
-        let mut binding = object("ClusterRoleBinding", &self.name, None);
-        binding["roleRef"] = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": self.name});
+        let (kind, role_kind) = match self.namespace {
+            Some(_) => ("RoleBinding", "Role"),
+            None => ("ClusterRoleBinding", "ClusterRole"),
+        };
+        let mut binding = object(kind, (self.namespace.as_deref(), &self.name), None);
+        let role = self.role.as_ref().unwrap_or(&self.name);
+        binding["roleRef"] = json!({"apiGroup": GROUP, "kind": role_kind, "name": role});
         if !self.subjects.is_empty() {
             binding["subjects"] = self.subjects.into();
         }
@@ -144,8 +168,9 @@ async fn write_if_missing(
     plural: &str,
     mut object: Value,
 ) -> Result<Option<Write>, StatusError> {
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let key = Key::new(Resource::new(GROUP, plural), "", name);
+    let [namespace, name] =
+        ["namespace", "name"].map(|part| object["metadata"][part].as_str().unwrap_or_default());
+    let key = Key::new(Resource::new(GROUP, plural), namespace, name);
     match Store::get(&**api.store(), &key).await {
         Ok(None) => {}
         // a damaged one is replaced, and remains the same object
@@ -167,6 +192,24 @@ async fn write_if_missing(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_default_binding_names_a_default_role() {
+        let objects = objects().unwrap();
+        let name = |object: &Value| {
+            let namespace = object["metadata"]["namespace"].as_str();
+            (namespace.map(str::to_owned), object["metadata"]["name"].clone())
+        };
+        let roles: Vec<_> = objects
+            .iter()
+            .filter(|(plural, _)| plural.ends_with("roles"))
+            .map(|(_, role)| name(role))
+            .collect();
+        for (_, binding) in objects.iter().filter(|(kind, _)| kind.ends_with("bindings")) {
+            let role = (name(binding).0, binding["roleRef"]["name"].clone());
+            assert!(roles.contains(&role), "{binding}");
+        }
+    }
 
     #[test]
     fn the_default_roles_can_be_read() {
