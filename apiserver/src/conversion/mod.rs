@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::{
     Server,
     admission::{WebhookCall, webhook::endpoint},
+    review::ReviewVersion,
 };
 
 mod review;
@@ -97,13 +98,9 @@ async fn call_webhook(
     let webhook = conversion
         .and_then(|conversion| conversion.webhook.as_ref())
         .ok_or("the definition names no webhook")?;
-    if !webhook
-        .conversion_review_versions
-        .iter()
-        .any(|version| version == "v1")
-    {
-        return Err("no supported conversion review versions".to_owned());
-    }
+    let versions = webhook.conversion_review_versions.iter().map(String::as_str);
+    let version = ReviewVersion::first_known(versions)
+        .ok_or("no supported conversion review versions")?;
     let client = serde_json::to_value(&webhook.client_config).map_err(|error| error.to_string())?;
     let endpoint = endpoint::find(api, &client, TIMEOUT.as_secs()).await?;
     let uid = clock::uuid().to_string();
@@ -111,9 +108,9 @@ async fn call_webhook(
         url: endpoint.url,
         addresses: endpoint.addresses,
         ca_bundle: endpoint.ca_bundle,
-        body: review::question(&uid, request.api_version, objects),
+        body: review::question(version, &uid, request.api_version, objects),
         timeout: TIMEOUT,
     };
     let answer = api.webhooks().call(call).await?;
-    review::read(&answer, &uid)
+    review::read(version, &answer, &uid)
 }

@@ -8,10 +8,10 @@ use kubeapi::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::review::ReviewKind;
+use crate::review::{ReviewKind, ReviewVersion};
 
 const REVIEW: ReviewKind = ReviewKind {
-    api_version: "apiextensions.k8s.io/v1",
+    group: "apiextensions.k8s.io",
     kind: "ConversionReview",
     no_response: "no response provided",
 };
@@ -44,16 +44,22 @@ impl Fault {
 }
 
 /// Returns the question.
-pub(super) fn question(uid: &str, api_version: &str, objects: &[Value]) -> Bytes {
-    REVIEW.question(json!({"uid": uid, "desiredAPIVersion": api_version, "objects": objects}))
+pub(super) fn question(
+    version: ReviewVersion,
+    uid: &str,
+    api_version: &str,
+    objects: &[Value],
+) -> Bytes {
+    let request = json!({"uid": uid, "desiredAPIVersion": api_version, "objects": objects});
+    REVIEW.question(version, request)
 }
 
 /// Returns the objects in the answer to the question `uid`.
 ///
 /// # Errors
 /// The message of the webhook, or why this is no answer.
-pub(super) fn read(body: &[u8], uid: &str) -> Result<Vec<Value>, String> {
-    let response = &REVIEW.response(body, uid)?;
+pub(super) fn read(version: ReviewVersion, body: &[u8], uid: &str) -> Result<Vec<Value>, String> {
+    let response = &REVIEW.response(version, body, uid)?;
     match (
         text_or_empty(response, "/result/status"),
         text_or_empty(response, "/result/message"),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::go_url;
+use crate::{go_url, review::ReviewVersion};
 use kubeapi::{
     cause::Cause,
     object::{
@@ -53,13 +53,14 @@ pub(super) fn check(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
         )),
         Some(client) => causes.extend(webhook(client, &client_field)),
     }
-    // the only one that this API sends
-    let known = |versions: &[Value]| versions.iter().any(|version| version == "v1");
+    let known = |versions: &[Value]| {
+        ReviewVersion::first_known(versions.iter().filter_map(Value::as_str)).is_some()
+    };
     let before = old.map(|old| items(old, "/spec/conversion/webhook/conversionReviewVersions"));
     let needs_known = before.is_none_or(|before| before.is_empty() || known(before));
     causes.extend(review_versions(versions, &versions_field));
     if needs_known && !versions.is_empty() && !known(versions) {
-        let why = "must include at least one of v1";
+        let why = "must include at least one of v1, v1beta1";
         causes.push(Cause::invalid(
             versions_field,
             &versions.to_vec().into(),

@@ -10,8 +10,9 @@ use super::{
     attributes::Attributes, authorizer::authorizer, conditions, configuration::Webhook,
     matching::matches, variables::ExpressionInput,
 };
-use crate::{Server, blocking};
-use kubeapi::{object::text_or_empty, patch, request::call::Call, status::StatusError};
+use crate::{Server, blocking, review::ReviewVersion};
+use kubeapi::{
+    object::{items, text_or_empty}, patch, request::call::Call, status::StatusError};
 
 pub(crate) mod endpoint;
 mod review;
@@ -109,7 +110,10 @@ impl Webhook {
             .await
             .map_err(|why| WebhookError::Failed(format!("failed to call webhook: {why}")))?;
         let uid = clock::uuid().to_string();
-        let body = review::question(seen, &asked.kind, &uid);
+        let versions = items(&self.spec, "/admissionReviewVersions");
+        let version = ReviewVersion::first_known(versions.iter().filter_map(Value::as_str))
+            .unwrap_or(ReviewVersion::V1);
+        let body = review::question(version, seen, &asked.kind, &uid);
         let endpoint::Endpoint {
             url,
             addresses,
@@ -130,7 +134,7 @@ impl Webhook {
                 true => late(),
                 false => WebhookError::Failed(format!("failed to call webhook: {why}")),
             })?;
-        let answer = review::read(&answer, &uid, mutates).map_err(|why| {
+        let answer = review::read(version, &answer, &uid, mutates).map_err(|why| {
             WebhookError::Failed(format!("received invalid webhook response: {why}"))
         })?;
         answer

@@ -5,7 +5,10 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
-use crate::{admission::attributes::Attributes, review::ReviewKind};
+use crate::{
+    admission::attributes::Attributes,
+    review::{ReviewKind, ReviewVersion},
+};
 use kubeapi::{
     object::{items, text, text_or_empty},
     registry::Kind,
@@ -13,13 +16,18 @@ use kubeapi::{
 };
 
 const REVIEW: ReviewKind = ReviewKind {
-    api_version: "admission.k8s.io/v1",
+    group: "admission.k8s.io",
     kind: "AdmissionReview",
     no_response: "webhook response was absent",
 };
 
 /// The question.
-pub(super) fn question(attributes: &Attributes, asked: &Kind, uid: &str) -> Bytes {
+pub(super) fn question(
+    version: ReviewVersion,
+    attributes: &Attributes,
+    asked: &Kind,
+    uid: &str,
+) -> Bytes {
     let mut request = attributes.request(asked);
     request.shift_insert(0, "uid".into(), uid.into());
     for part in ["subResource", "requestSubResource", "name", "namespace"] {
@@ -29,7 +37,7 @@ pub(super) fn question(attributes: &Attributes, asked: &Kind, uid: &str) -> Byte
     }
     request.insert("object".into(), (*attributes.object).clone());
     request.insert("oldObject".into(), (*attributes.old).clone());
-    REVIEW.question(request)
+    REVIEW.question(version, request)
 }
 
 /// The response of a webhook.
@@ -45,10 +53,22 @@ pub(super) struct AdmissionResponse {
 ///
 /// # Errors
 /// Why it is none.
-pub(super) fn read(body: &[u8], uid: &str, mutates: bool) -> Result<AdmissionResponse, String> {
-    let response = &REVIEW.response(body, uid)?;
-    let written = text_or_empty(response, "/patch");
-    let patch = match (mutates, written, text(response, "/patchType")) {
+pub(super) fn read(
+    version: ReviewVersion,
+    body: &[u8],
+    uid: &str,
+    mutates: bool,
+) -> Result<AdmissionResponse, String> {
+    let response = &REVIEW.response(version, body, uid)?;
+    let (written, patch_type) = match (version, text_or_empty(response, "/patch")) {
+        (ReviewVersion::V1, written) => (written, text(response, "/patchType")),
+        // only one type is possible
+        (ReviewVersion::V1Beta1, written) if mutates && !written.is_empty() => {
+            (written, Some("JSONPatch"))
+        }
+        (ReviewVersion::V1Beta1, _) => ("", None),
+    };
+    let patch = match (mutates, written, patch_type) {
         (_, "", None) => None,
         (false, ..) => return Err("validating webhook may not return response.patch".to_owned()),
         (true, "", Some(_)) => {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::review::ReviewVersion;
 use kubeapi::{
     cause::Cause,
     object::{names, text_or_empty},
@@ -359,8 +360,8 @@ fn review_versions(list: &Place<'_>, causes: &mut Vec<Cause>) {
             causes.push(Cause::duplicate(place.path(), text));
         }
     }
-    if !taken.contains("v1") {
-        causes.push(list.refusal("must include at least one of v1"));
+    if ReviewVersion::first_known(taken).is_none() {
+        causes.push(list.refusal("must include at least one of v1, v1beta1"));
     }
 }
 

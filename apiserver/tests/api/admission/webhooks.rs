@@ -43,7 +43,7 @@ impl WebhookTransport for Fake {
             response["uid"] = uid;
         }
         Ok(Bytes::from(
-            json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response})
+            json!({"kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": response})
                 .to_string(),
         ))
     }
@@ -130,6 +130,7 @@ async fn validating_webhooks_are_asked() {
         (json!({"matchConditions": [{"name": "large", "expression": "request.operation != 'DELETE' && object.spec.size > 5"}]}), Ok(json!({"allowed": false})), 201, String::new()),
         (json!({"matchConditions": [{"name": "broken", "expression": "object.spec.none > 5"}]}), Ok(json!({"allowed": true})), 403,
             "widgets.example.com \"a\" is forbidden: match condition \"broken\" fails to evaluate: no such key: none".to_owned()),
+        (json!({"admissionReviewVersions": ["v2", "v1beta1", "v1"]}), Ok(json!({"allowed": true, "uid": "not checked in v1beta1"})), 201, String::new()),
         (json!({"rules": about(&["DELETE"], &["widgets"])}), Ok(json!({"allowed": false})), 201, String::new()),
         (json!({"namespaceSelector": {"matchLabels": {"x": "y"}}}), Ok(json!({"allowed": false})), 201, String::new()),
         (json!({"clientConfig": {"service": {"namespace": "default", "name": "hook"}}}), Ok(json!({"allowed": true})), 500, call("failed to call webhook: service \"hook\" not found")),
@@ -181,6 +182,18 @@ async fn validating_webhooks_are_asked() {
         )
         .await;
     world.create(MAPS, named_map("x")).await;
+}
+
+#[tokio::test]
+async fn reviews_of_v1beta1_need_no_type_of_the_patch() {
+    let (world, fake) = with_webhooks().await;
+    let patch = json!([{"op": "add", "path": "/spec/color", "value": "red"}]);
+    let answer = json!({"allowed": true, "patch": STANDARD.encode(patch.to_string())});
+    fake.says("a.example.com", Ok(answer));
+    let hook = json!({"name": "a.example.com", "admissionReviewVersions": ["v1beta1"]});
+    world.create(MUTATING, webhooks("change", &[hook])).await;
+    let created = world.create(WIDGETS, widget("a", 1)).await;
+    assert_eq!(created["spec"]["color"], "red");
 }
 
 #[tokio::test]

@@ -23,6 +23,8 @@ type Change = fn(&mut Value);
 #[derive(Debug, Default)]
 struct Converter {
     asked: Mutex<Vec<(String, usize)>>,
+    /// The versions of the reviews.
+    versions: Mutex<Vec<Value>>,
     change: Mutex<Option<Change>>,
     fails: Mutex<Option<&'static str>>,
 }
@@ -38,7 +40,7 @@ impl WebhookTransport for Converter {
             return Err(why.to_owned());
         }
         let review: Value = serde_json::from_slice(&call.body).unwrap();
-        assert_eq!(review["apiVersion"], "apiextensions.k8s.io/v1");
+        self.versions.lock().push(review["apiVersion"].clone());
         assert_eq!(review["kind"], "ConversionReview");
         let request = &review["request"];
         let wanted = request["desiredAPIVersion"].as_str().unwrap();
@@ -49,7 +51,7 @@ impl WebhookTransport for Converter {
             .map(|object| route_in(object, wanted))
             .collect();
         let mut answer = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+            "apiVersion": review["apiVersion"], "kind": "ConversionReview",
             "response": {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": converted},
         });
         if let Some(change) = *self.change.lock() {
@@ -345,27 +347,41 @@ async fn answers_that_are_no_conversion_are_refused() {
 
 #[tokio::test]
 async fn a_definition_must_accept_the_reviews_that_are_sent() {
-    let (world, _) = with_routes().await;
+    let (world, converter) = with_routes().await;
     let path = format!("{CRDS}/routes.example.org");
     let versions = |list: Value| json!({"spec": {"conversion": {"webhook": {"conversionReviewVersions": list}}}});
     let why = "CustomResourceDefinition.apiextensions.k8s.io \"routes.example.org\" is invalid: \
-               spec.conversion.conversionReviewVersions: Invalid value: [\"v1beta1\"]: must include at least one of v1";
+               spec.conversion.conversionReviewVersions: Invalid value: [\"v2\"]: must include at least one of v1, v1beta1";
     world
         .expect_all(vec![
             (
                 &format!("MERGE {path}"),
-                versions(json!(["v1beta1"])),
+                versions(json!(["v2"])),
                 422,
                 refusal("Invalid", why),
             ),
-            (
-                &format!("MERGE {path}"),
-                versions(json!(["v1beta1", "v1"])),
-                200,
-                json!({}),
-            ),
         ])
         .await;
+    world
+        .create(V2, route("v2", "a", json!({"host": "h", "port": 1})))
+        .await;
+    // the first version that is known
+    for (known, sent) in [
+        (json!(["v2", "v1beta1", "v1"]), "v1beta1"),
+        (json!(["v1", "v1beta1"]), "v1"),
+        (json!(["v1beta1"]), "v1beta1"),
+    ] {
+        world
+            .expect(&format!("MERGE {path}"), versions(known), 200, json!({}))
+            .await;
+        converter.versions.lock().clear();
+        let seen = json!({"spec": {"address": "h:1"}});
+        world
+            .expect(&format!("GET {V1}/a"), Value::Null, 200, seen)
+            .await;
+        let asked = converter.versions.lock().clone();
+        assert_eq!(asked, [json!(format!("apiextensions.k8s.io/{sent}"))]);
+    }
 }
 
 fn owners(object: &Value) -> Value {
