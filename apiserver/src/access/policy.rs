@@ -67,12 +67,10 @@ fn objects() -> Result<Vec<(&'static str, Value)>, StatusError> {
         Some(_) => ("roles", role.object()),
         None => ("clusterroles", role.object()),
     });
-    let bindings = bindings
-        .into_iter()
-        .map(|binding| match binding.namespace {
-            Some(_) => ("rolebindings", binding.object()),
-            None => ("clusterrolebindings", binding.object()),
-        });
+    let bindings = bindings.into_iter().map(|binding| match binding.namespace {
+        Some(_) => ("rolebindings", binding.object()),
+        None => ("clusterrolebindings", binding.object()),
+    });
     Ok(roles.chain(bindings).collect())
 }
 
@@ -198,14 +196,20 @@ mod tests {
         let objects = objects().unwrap();
         let name = |object: &Value| {
             let namespace = object["metadata"]["namespace"].as_str();
-            (namespace.map(str::to_owned), object["metadata"]["name"].clone())
+            (
+                namespace.map(str::to_owned),
+                object["metadata"]["name"].clone(),
+            )
         };
         let roles: Vec<_> = objects
             .iter()
             .filter(|(plural, _)| plural.ends_with("roles"))
             .map(|(_, role)| name(role))
             .collect();
-        for (_, binding) in objects.iter().filter(|(kind, _)| kind.ends_with("bindings")) {
+        for (_, binding) in objects
+            .iter()
+            .filter(|(kind, _)| kind.ends_with("bindings"))
+        {
             let role = (name(binding).0, binding["roleRef"]["name"].clone());
             assert!(roles.contains(&role), "{binding}");
         }

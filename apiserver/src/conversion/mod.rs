@@ -98,9 +98,12 @@ async fn call_webhook(
     let webhook = conversion
         .and_then(|conversion| conversion.webhook.as_ref())
         .ok_or("the definition names no webhook")?;
-    let versions = webhook.conversion_review_versions.iter().map(String::as_str);
-    let version = ReviewVersion::first_known(versions)
-        .ok_or("no supported conversion review versions")?;
+    let versions = webhook
+        .conversion_review_versions
+        .iter()
+        .map(String::as_str);
+    let version =
+        ReviewVersion::first_known(versions).ok_or("no supported conversion review versions")?;
     let client = serde_json::to_value(&webhook.client_config).map_err(|error| error.to_string())?;
     let endpoint = endpoint::find(api, &client, TIMEOUT.as_secs()).await?;
     let uid = clock::uuid().to_string();

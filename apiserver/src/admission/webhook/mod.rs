@@ -12,7 +12,11 @@ use super::{
 };
 use crate::{Server, blocking, review::ReviewVersion};
 use kubeapi::{
-    object::{items, text_or_empty}, patch, request::call::Call, status::StatusError};
+    object::{items, text_or_empty},
+    patch,
+    request::call::Call,
+    status::StatusError,
+};
 
 pub(crate) mod endpoint;
 mod review;

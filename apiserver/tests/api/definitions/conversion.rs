@@ -353,14 +353,12 @@ async fn a_definition_must_accept_the_reviews_that_are_sent() {
     let why = "CustomResourceDefinition.apiextensions.k8s.io \"routes.example.org\" is invalid: \
                spec.conversion.conversionReviewVersions: Invalid value: [\"v2\"]: must include at least one of v1, v1beta1";
     world
-        .expect_all(vec![
-            (
-                &format!("MERGE {path}"),
-                versions(json!(["v2"])),
-                422,
-                refusal("Invalid", why),
-            ),
-        ])
+        .expect_all(vec![(
+            &format!("MERGE {path}"),
+            versions(json!(["v2"])),
+            422,
+            refusal("Invalid", why),
+        )])
         .await;
     world
         .create(V2, route("v2", "a", json!({"host": "h", "port": 1})))
@@ -375,9 +373,9 @@ async fn a_definition_must_accept_the_reviews_that_are_sent() {
             .expect(&format!("MERGE {path}"), versions(known), 200, json!({}))
             .await;
         converter.versions.lock().clear();
-        let seen = json!({"spec": {"address": "h:1"}});
+        let seen = json!({"spec": {"host": "h", "port": 1}});
         world
-            .expect(&format!("GET {V1}/a"), Value::Null, 200, seen)
+            .expect(&format!("GET {V2}/a"), Value::Null, 200, seen)
             .await;
         let asked = converter.versions.lock().clone();
         assert_eq!(asked, [json!(format!("apiextensions.k8s.io/{sent}"))]);
