@@ -77,7 +77,7 @@ pub(crate) async fn stored_pod() -> anyhow::Result<Value> {
     )?)
 }
 
-fn pod(number: usize) -> Result<Pod, serde_json::Error> {
+pub(crate) fn pod(number: usize) -> Result<Pod, serde_json::Error> {
     serde_json::from_value(json!({
         "metadata": {"name": format!("pod-{number}"), "labels": {"app": "bench"}},
         "spec": {"containers": [{"name": "main", "image": "busybox:1.36", "command": ["sleep", "infinity"]}]},

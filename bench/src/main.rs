@@ -50,9 +50,10 @@ type Bench = (
     fn() -> LocalBoxFuture<'static, anyhow::Result<Vec<Figure>>>,
 );
 
-const BENCHES: [Bench; 21] = [
+const BENCHES: [Bench; 22] = [
     // This comes first, while no memory that others have freed can be reused.
     ("api.memory", || Box::pin(memory::objects())),
+    ("api.watches", || Box::pin(memory::watches())),
     ("api.creates", || Box::pin(api::creates())),
     ("api.fanout", || Box::pin(fanout::steady())),
     ("fleet.1000-pods-10-nodes", || Box::pin(fleet::converge())),

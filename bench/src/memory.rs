@@ -1,5 +1,8 @@
-//! Measures the memory of objects in the in-memory store, compared with their JSON.
+//! Measures the memory of objects in the in-memory store, compared with their JSON, and of watches.
 
+use futures::TryStreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, PostParams, WatchParams};
 use objectstore::{Expect, Key, MemoryStore, Page, Resource, Scope, Store, Write};
 use serde_json::json;
 
@@ -53,4 +56,27 @@ pub(crate) async fn objects() -> anyhow::Result<Vec<Figure>> {
             unit: "times",
         },
     ])
+}
+
+/// The open watches.
+const WATCHES: usize = 10_000;
+
+/// Measures this process's memory for each watch of pods, with its client in this process. Each has received one event.
+pub(crate) async fn watches() -> anyhow::Result<Vec<Figure>> {
+    let client = super::api::client().await?;
+    let api = Api::<Pod>::default_namespaced(client);
+    api.create(&PostParams::default(), &super::api::pod(0)?).await?;
+    let before = resident(std::process::id())?;
+    let mut open = Vec::with_capacity(WATCHES);
+    for _ in 0..WATCHES {
+        let mut watch = Box::pin(api.watch(&WatchParams::default(), "0").await?);
+        watch.try_next().await?;
+        open.push(watch);
+    }
+    let taken = (resident(std::process::id())? - before) * 1e3 / WATCHES as f64;
+    Ok(vec![Figure {
+        name: "api.watches".into(),
+        value: taken,
+        unit: "kB/watch",
+    }])
 }

@@ -263,19 +263,7 @@ mod tests {
         let status = json!({"requests": {"cpu": "2"}});
         let container = |id: &str| Container {
             id: id.to_owned(),
-            sandbox_id: "s".into(),
-            name: "c".into(),
-            attempt: 0,
-            hash: None,
-            restart_step: 0,
-            image: String::new(),
-            image_id: String::new(),
-            recursive_read_only: Vec::new(),
-            created_at: jiff::Timestamp::UNIX_EPOCH,
-            state: ObservedState::Created,
-            termination_message: None,
-            health: crate::observed::Health::default(),
-            replaced: false,
+            ..Container::test("c")
         };
         let known = KnownResources::from([("1".to_owned(), resources("1"))]);
         let reported = pod(&wanted, &Value::Null, &status);

@@ -2,21 +2,8 @@
 
 use std::fmt::Write;
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
-use kubeapi::Identity;
-
-/// Hop-by-hop headers, which are not forwarded, as in Go's reverse proxy.
-const HOP_BY_HOP: [&str; 9] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+use http::{HeaderMap, HeaderName, HeaderValue};
+use kubeapi::{Identity, request::connection_headers::remove_connection_headers};
 
 /// Returns the client's headers without credentials, and with the caller.
 ///
@@ -24,7 +11,7 @@ const HOP_BY_HOP: [&str; 9] = [
 /// If no header can have the caller's name or groups: the other server would take the caller for somebody else.
 pub(super) fn of_request(client: &HeaderMap, caller: &Identity) -> Result<HeaderMap, String> {
     let mut headers = client.clone();
-    remove_hop_by_hop(&mut headers);
+    remove_connection_headers(&mut headers);
     let is_credential = |name: &HeaderName| {
         let name = name.as_str();
         name == "authorization"
@@ -61,22 +48,6 @@ pub(super) fn of_request(client: &HeaderMap, caller: &Identity) -> Result<Header
         }
     }
     Ok(headers)
-}
-
-/// Removes the headers of one connection, and those that the header `Connection` names.
-pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    let named = headers.get_all(header::CONNECTION).iter();
-    let named: Vec<_> = named
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|name| name.trim().to_owned())
-        .collect();
-    for name in HOP_BY_HOP
-        .into_iter()
-        .chain(named.iter().map(String::as_str))
-    {
-        headers.remove(name);
-    }
 }
 
 /// Escapes what the name of a header cannot have, as kube-apiserver does: `example.com/a` is `example.com%2fa`.

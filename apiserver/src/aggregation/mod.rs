@@ -20,6 +20,7 @@ use kubeapi::{
     registry::Builtin,
     request::{
         body::RequestBody,
+        connection_headers::remove_connection_headers,
         remote::{RemotePath, RemoteVersion},
     },
     status::StatusError,
@@ -153,7 +154,7 @@ pub(crate) async fn forward(
     .await
     .map_err(unreachable)?;
     let (mut head, body) = answer.into_parts();
-    headers::remove_hop_by_hop(&mut head.headers);
+    remove_connection_headers(&mut head.headers);
     head.extensions.clear();
     let body = body.map_err(Into::into).map_frame(move |frame| {
         // the connection ends with the body

@@ -3,6 +3,7 @@
 pub mod accept;
 pub mod body;
 pub mod call;
+pub mod connection_headers;
 mod convert_versions;
 pub mod duplicates;
 mod escapes;

@@ -2,22 +2,13 @@
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
-    header::{self, CONNECTION, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE},
+    header::{self, HOST},
     request,
     uri::Authority,
 };
 
 use super::{links, location, path::ProxyPath};
-
-/// Hop-by-hop headers, which are not forwarded.
-const HOP_BY_HOP_HEADERS: [HeaderName; 6] = [
-    CONNECTION,
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    header::PROXY_AUTHENTICATE,
-];
+use crate::request::connection_headers::remove_connection_headers;
 
 /// Returns the headers of the proxied request: the client's without hop-by-hop headers and credentials. `Host` is the client's in HTTP/1.1
 /// and its `:authority` in HTTP/2.
@@ -27,9 +18,7 @@ pub(super) fn request_headers(client: &request::Parts, place: &ProxyPath) -> Hea
     if let Some(Ok(host)) = authority.map(HeaderValue::from_str) {
         headers.insert(HOST, host);
     }
-    for name in HOP_BY_HOP_HEADERS {
-        headers.remove(name);
-    }
+    remove_connection_headers(&mut headers);
     let own: Vec<_> = headers
         .keys()
         .filter(|name| name.as_str().starts_with("impersonate-") || *name == header::AUTHORIZATION)
@@ -51,9 +40,7 @@ pub(super) fn request_headers(client: &request::Parts, place: &ProxyPath) -> Hea
 /// Returns the backend's response as it is sent to the client.
 pub(super) fn response_headers(head: &http::response::Parts, place: &ProxyPath) -> HeaderMap {
     let mut headers = head.headers.clone();
-    for name in HOP_BY_HOP_HEADERS {
-        headers.remove(name);
-    }
+    remove_connection_headers(&mut headers);
     let cors: Vec<_> = headers
         .keys()
         .filter(|name| name.as_str().starts_with("access-control-"))
