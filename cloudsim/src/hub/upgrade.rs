@@ -39,7 +39,7 @@ pub(super) type Socket = WebSocketStream<Box<dyn Stream>>;
 /// Bytes that may wait in the WebSocket writer in addition to one message.
 const WRITE_BUFFER: usize = 1024 * 1024;
 /// Bytes read at a time. The library allocates as many for each connection, and zeroes them before each read.
-const READ_BUFFER: usize = 8 * 1024;
+const READ_BUFFER: usize = 4 * 1024;
 
 /// The reason why a connection got no session.
 #[derive(Debug, thiserror::Error)]

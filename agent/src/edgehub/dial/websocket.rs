@@ -38,7 +38,7 @@ use crate::{
 /// The bytes that may wait in the WebSocket writer beyond one message.
 const WRITE_BUFFER_BYTES: usize = 1024 * 1024;
 /// The bytes of one read. The library holds them as long as the connection lasts, and fills them with zeros before each read.
-const READ_BUFFER_BYTES: usize = 8 * 1024;
+const READ_BUFFER_BYTES: usize = 4 * 1024;
 
 pub(in crate::edgehub) type Socket = WebSocketStream<Box<dyn Stream>>;
 
