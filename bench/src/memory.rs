@@ -65,7 +65,8 @@ const WATCHES: usize = 10_000;
 pub(crate) async fn watches() -> anyhow::Result<Vec<Figure>> {
     let client = super::api::client().await?;
     let api = Api::<Pod>::default_namespaced(client);
-    api.create(&PostParams::default(), &super::api::pod(0)?).await?;
+    api.create(&PostParams::default(), &super::api::pod(0)?)
+        .await?;
     let before = resident(std::process::id())?;
     let mut open = Vec::with_capacity(WATCHES);
     for _ in 0..WATCHES {

@@ -1,7 +1,7 @@
 //! The headers of proxied requests and responses.
 
 use http::{
-    HeaderMap, HeaderName, HeaderValue,
+    HeaderMap, HeaderValue,
     header::{self, HOST},
     request,
     uri::Authority,
@@ -66,7 +66,7 @@ pub(super) fn response_headers(head: &http::response::Parts, place: &ProxyPath) 
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
+    use http::{HeaderName, Request};
 
     use super::*;
 
