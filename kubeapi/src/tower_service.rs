@@ -27,6 +27,7 @@ use crate::{
         call::{self, Call, CompleteLists, SkipAdmission},
         gzip, legacy_watch,
         path::{self, IssuerDocument, RequestPath, Target},
+        pretty,
         query::Query,
         remote::{RemotePath, RemoteVersion},
         subresource::Subresource,
@@ -85,6 +86,7 @@ fn answer(api: Api, parts: Parts, body: RequestBody) -> ResponseFuture {
     Box::pin(async move {
         let takes_gzip = gzip::accepts(&parts.headers);
         let wants_yaml = yaml::is_requested(&parts.headers);
+        let is_for_people = pretty::is_wanted(&parts);
         let answer = handle(&api, parts, body)
             .await
             .unwrap_or_else(|error| body::refusal(&error));
@@ -93,6 +95,8 @@ fn answer(api: Api, parts: Parts, body: RequestBody) -> ResponseFuture {
         }
         let answer = if wants_yaml {
             yaml::convert_response(answer).await
+        } else if is_for_people {
+            pretty::indent(answer).await
         } else {
             answer
         };

@@ -101,6 +101,17 @@ impl Kind {
         &self.resource
     }
 
+    /// Returns the group and version in which its objects are stored.
+    pub fn storage_version(&self) -> (&str, &str) {
+        let stored = self.resource.as_str();
+        let group = stored.split_once('.').map_or("", |(_, group)| group);
+        match &self.defined {
+            Some(defined) => (group, &defined.storage_version),
+            None if self.plural == "horizontalpodautoscalers" => (group, "v2"),
+            None => (group, &self.version),
+        }
+    }
+
     /// Returns the kind of its lists.
     pub fn list_kind(&self) -> String {
         format!("{}List", self.kind)

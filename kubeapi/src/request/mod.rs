@@ -10,6 +10,7 @@ mod escapes;
 pub(crate) mod gzip;
 pub(crate) mod legacy_watch;
 pub mod path;
+pub(crate) mod pretty;
 pub(crate) mod proto;
 pub mod query;
 pub mod remote;

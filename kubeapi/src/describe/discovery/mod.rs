@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -124,14 +125,19 @@ pub(crate) fn aggregated_discovery(registry: &Registry) -> Value {
 /// Returns every group but the core one.
 fn named_groups(registry: &Registry) -> Vec<&str> {
     let mut groups = Vec::new();
-    // Groups that users define come last.
+    // Groups that users define come last, in the order of their names: the first one counts if a short name has several meanings.
     let own = registry
         .kinds()
         .iter()
         .filter(|kind| kind.builtin.is_some())
         .map(|kind| kind.group.as_str());
-    let all = registry.kinds().iter().map(|kind| kind.group.as_str());
-    for group in own.chain(ReviewKind::GROUPS).chain(all) {
+    let mut defined: Vec<_> = registry
+        .kinds()
+        .iter()
+        .map(|kind| kind.group.as_str())
+        .collect();
+    defined.sort_unstable();
+    for group in own.chain(ReviewKind::GROUPS).chain(defined) {
         if !group.is_empty() && !groups.contains(&group) {
             groups.push(group);
         }
@@ -191,6 +197,12 @@ fn list_items(kind: &Kind) -> Vec<Value> {
     resource.insert("kind".into(), kind.kind.as_str().into());
     resource.insert("verbs".into(), json!(verbs(kind)));
     names(kind, &mut resource);
+    if !kind.is(Builtin::Computed) {
+        resource.insert(
+            "storageVersionHash".into(),
+            storage_version_hash(kind).into(),
+        );
+    }
     let part = |part: Subresource| {
         let own = part.kind(kind);
         let mut body = json!({
@@ -209,6 +221,14 @@ fn list_items(kind: &Kind) -> Vec<Value> {
     std::iter::once(Value::Object(resource))
         .chain(Subresource::of(kind).into_iter().map(part))
         .collect()
+}
+
+/// Returns what changes with the version in which objects of a kind are stored.
+fn storage_version_hash(kind: &Kind) -> String {
+    let (group, version) = kind.storage_version();
+    let name = format!("{group}/{version}/{}", kind.kind);
+    let hash = ring::digest::digest(&ring::digest::SHA256, name.as_bytes());
+    STANDARD.encode(hash.as_ref().iter().take(8).copied().collect::<Vec<_>>())
 }
 
 /// Returns the item for a review kind, such as an access review.
