@@ -13,6 +13,7 @@ mod json;
 mod merge;
 mod merge_schema;
 mod order;
+pub(crate) mod restore;
 mod strategic;
 pub mod target;
 

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The most bytes of all annotations together.
-const ANNOTATIONS_BYTES: usize = 256 * 1024;
+pub(crate) const ANNOTATIONS_BYTES: usize = 256 * 1024;
 /// The finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 

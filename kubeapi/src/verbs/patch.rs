@@ -14,7 +14,10 @@ use crate::{
     api::strategy::Origin,
     cause::Cause,
     object::timestamp::now,
-    patch::{self, ApplyOptions, PatchKind},
+    patch::{
+        self, ApplyOptions, PatchKind,
+        restore::{go_format, restore_error},
+    },
     request::{
         body::{json, media_type, yaml},
         call::Call,
@@ -53,7 +56,14 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
         }
         let object = admit(api, call, new).map_err(|error| match is_apply {
             true => error,
-            false => refusal(call, error, patched),
+            false if kind == PatchKind::Strategic => {
+                let patch = || Ok(go_format(&body));
+                refusal(call, error, patch, restore_error)
+            }
+            false => {
+                let patched = || Ok(patched()?.to_string());
+                refusal(call, error, patched, str::to_owned)
+            }
         })?;
         check_expected(call, &object, current)?;
         finish(api, call, current, object, origin)
@@ -62,20 +72,21 @@ pub(crate) async fn patch(api: &Api, call: &Call) -> Result<Response<Body>, Stat
     answer(call, StatusCode::OK, object)
 }
 
-/// Returns why a patched object is refused. If it cannot be decoded, that is the patch's fault.
+/// Returns why a patched object is refused. If it cannot be decoded, that is the fault of the patch, which is named with `value`.
 fn refusal(
     call: &Call,
     error: StatusError,
-    patched: impl FnOnce() -> Result<Value, StatusError>,
+    value: impl FnOnce() -> Result<String, StatusError>,
+    describe: fn(&str) -> String,
 ) -> StatusError {
     let prefix = format!(" cannot be handled as a {}: ", call.target.kind.kind);
     let why = error.message().split_once(&prefix).map(|(_, why)| why);
     let Some(why) = why.filter(|why| !why.starts_with("no kind ")) else {
         return error;
     };
-    match patched() {
-        Ok(patched) => {
-            let cause = Cause::invalid("patch", &patched.to_string().into(), why);
+    match value() {
+        Ok(value) => {
+            let cause = Cause::invalid("patch", &value.into(), &describe(why));
             StatusError::invalid("", "", "", vec![cause])
         }
         Err(error) => error,

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use self::{
-    managers::{Manager, Managers, Operation},
+    managers::{Manager, ManagerEntry, Managers, Operation},
     set::{Set, Step},
     versioned::Changed,
     walk::Source,
@@ -16,6 +16,7 @@ use super::{
 };
 use crate::object::{assign, items, metadata, text_or_empty};
 
+mod client_side;
 mod managers;
 mod set;
 mod versioned;
@@ -78,19 +79,19 @@ pub(super) fn apply(
     }
     let changes = walk::changes(&live, &object, merge_schema, Source::Merge);
     let changed = Changed::new(&managers, &manager, (&live, &object), changes, options)?;
-    let conflicts: Vec<_> = managers
-        .others(&manager)
-        .map(|entry| {
-            let changes = changed.of(&entry.manager);
-            (
-                entry.manager.describe(),
-                entry.fields.common(&changes.set).paths(),
-            )
-        })
-        .filter(|(_, paths)| !paths.is_empty())
-        .collect();
-    if !conflicts.is_empty() && !options.force {
-        return Err(conflict(conflicts));
+    let is_kubectl = options.manager == client_side::KUBECTL;
+    if !options.force {
+        let allowed = match is_kubectl {
+            true => client_side::unchanged_fields(&live, &manager.api_version, merge_schema),
+            false => Set::default(),
+        };
+        let conflicts = conflicts(&managers, &manager, &changed, &allowed);
+        if !conflicts.is_empty() {
+            return Err(conflict(conflicts));
+        }
+    }
+    if is_kubectl {
+        client_side::update_annotation(&mut object, body);
     }
     changed.take_from(&mut managers, &manager);
     // An apply that changes nothing is not a write and does not update the managers' times.
@@ -98,6 +99,25 @@ pub(super) fn apply(
         managers.write(&mut object);
     }
     Ok(object)
+}
+
+/// Returns the fields that others own and the apply changes, except those that are allowed: for each manager, its description and paths.
+fn conflicts(
+    managers: &Managers,
+    manager: &Manager,
+    changed: &Changed,
+    allowed: &Set,
+) -> Vec<(String, Vec<String>)> {
+    let of = |entry: &ManagerEntry| {
+        let mut common = entry.fields.common(&changed.of(&entry.manager).set);
+        common.subtract(allowed);
+        (entry.manager.describe(), common.paths())
+    };
+    managers
+        .others(manager)
+        .map(of)
+        .filter(|(_, paths)| !paths.is_empty())
+        .collect()
 }
 
 /// Merges a configuration into `object`, without owners.

@@ -595,4 +595,5 @@ fn damaged_entries_hurt_nobody() {
     );
 }
 
+mod client_side;
 mod properties;
