@@ -184,13 +184,14 @@ pub(crate) async fn review(
     judge(api, call, target, operation, old, Some(new)).await
 }
 
-/// Reviews the deletion of `old` by policies and webhooks.
+/// Reviews the deletion of `old`, also by policies and webhooks.
 pub(crate) async fn review_deletion(
     api: &Server,
     call: &Call,
     target: &Target,
     old: &Value,
 ) -> Result<(), StatusError> {
+    namespace::check_deletion(target)?;
     if !is_reviewed(call, target) {
         return Ok(());
     }

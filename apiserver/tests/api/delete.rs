@@ -41,6 +41,24 @@ async fn what_is_gone_is_told_by_a_status_or_the_object() {
 }
 
 #[tokio::test]
+async fn the_namespaces_of_each_cluster_are_not_deleted() {
+    let world = World::new().await;
+    for (name, code) in [
+        ("kube-system", 403),
+        ("kube-public", 403),
+        ("default", 403),
+        ("mine", 200),
+    ] {
+        world.send("POST /api/v1/namespaces", named_map(name)).await;
+        let path = format!("DELETE /api/v1/namespaces/{name}");
+        let answer = world.send(&path, Value::Null).await;
+        assert_eq!(answer.code, code, "{}", answer.body);
+        let why = format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted");
+        assert_eq!(answer.body["message"] == why.as_str(), code == 403);
+    }
+}
+
+#[tokio::test]
 async fn running_pods_get_time_to_end() {
     let world = World::new().await;
     for name in ["a", "b", "c"] {
@@ -228,12 +246,13 @@ async fn namespaces_end_when_they_are_empty() {
         ])
         .await;
     // in the other order it goes with its deletion
-    let path = "/api/v1/namespaces/default";
+    let path = "/api/v1/namespaces/mine";
+    world.create("/api/v1/namespaces", named_map("mine")).await;
     world
         .expect_all(vec![
             (
                 &format!("PUT {path}/finalize"),
-                named_map("default"),
+                named_map("mine"),
                 200,
                 json!({"spec": {"finalizers": null}}),
             ),

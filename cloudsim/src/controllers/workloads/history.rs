@@ -154,6 +154,8 @@ async fn create<O: Namespaced>(
             name: Some(format!("{}-{hash}", owner.object.name_any())),
             namespace: owner.object.namespace(),
             labels: Some(labels),
+            // `kubectl rollout history` shows the cause of the change
+            annotations: owner.object.meta().annotations.clone(),
             owner_references: Some(vec![controller_reference(owner.object)]),
             ..ObjectMeta::default()
         },
