@@ -1,17 +1,14 @@
 """Installs Helm charts, each into a namespace of its own: python charts.py FOLDER. A chart passes if the API server takes all its objects."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import yaml
 
+from commands import run, tell
+
 #: It has the definitions that other charts use.
 FIRST = "prometheus-operator-crds"
-
-
-def run(*command, given=None):
-    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=120)
 
 
 def judge(chart):
@@ -36,7 +33,7 @@ def main():
     charts = [path.parent for path in Path(sys.argv[1]).glob("*/Chart.yaml")]
     for chart in sorted(charts, key=lambda chart: (chart.name != FIRST, chart.name)):
         outcome, why = judge(chart)
-        print(f"{outcome} {chart.name} :: {' '.join(why.split())}", flush=True)
+        tell(outcome, chart.name, why)
 
 
 main()

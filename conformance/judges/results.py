@@ -6,7 +6,8 @@ from pathlib import Path
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 #: What suites call outcomes.
-WORDS = {"ok": PASSED, "pass": PASSED, "passed": PASSED, "success": PASSED, "ignored": SKIPPED, "skip": SKIPPED, "skipped": SKIPPED}
+WORDS = {"ok": PASSED, "pass": PASSED, "passed": PASSED, "success": PASSED, "ignored": SKIPPED, "skip": SKIPPED, "skipped": SKIPPED,
+         "✔": PASSED, "○": SKIPPED}
 #: A longer message is cut, characters.
 MAX_MESSAGE = 300
 
