@@ -17,7 +17,7 @@ from commands import run, tell
 #: Where the pages of the projects put objects without a namespace, if not in `default`.
 NAMESPACES = {"argo-cd": "argocd", "argo-events": "argo-events", "argo-rollouts": "argo-rollouts", "argo-workflows": "argo", "strimzi": "myproject"}
 #: Applied on the server, as their pages say, or as they are too large for the client's annotation. The others are applied by the client.
-SERVER_SIDE = {"argo-cd", "argo-rollouts", "argo-workflows", "gateway-api", "keda", "strimzi"}
+SERVER_SIDE = {"argo-cd", "argo-rollouts", "argo-workflows", "keda", "strimzi"}
 #: Secrets that the installer's own programs create. Containers of simulated nodes run no programs.
 SECRETS = {"argo-cd": "argocd/argocd-redis", "ingress-nginx": "ingress-nginx/ingress-nginx-admission", "keda": "keda/kedaorg-certs",
            "metallb": "metallb-system/memberlist"}
@@ -95,6 +95,9 @@ def key(one, namespace=None):
 def compare(one, found, namespace):
     """Fails if a field that was applied is not in what the API server has."""
     there = found.get(key(one)) or found.get(key(one, namespace))
+    if there is None and one["kind"] == "Job":
+        # it has ended, and is deleted if its manifest says so
+        return
     if there is None:
         raise Fault(f"not found: {one['kind']} {one['metadata']['name']}")
     # written, but never read
