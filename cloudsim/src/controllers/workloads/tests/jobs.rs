@@ -98,7 +98,7 @@ async fn pods_that_a_job_leaves_to_themselves_are_free() {
 
 #[tokio::test]
 async fn a_deleted_cron_job_or_namespace_leaves_no_pod_behind() {
-    let world = World::new().await;
+    let world = World::in_namespace("mine").await;
     let template =
         json!({"spec": held_job("", json!({"completions": 2, "parallelism": 2}))["spec"]});
     let cron = |name: &str| {
@@ -127,7 +127,7 @@ async fn a_deleted_cron_job_or_namespace_leaves_no_pod_behind() {
     world.until_all::<Pod>(|pods| pods.len() == 2).await;
     let namespaces = Api::<Namespace>::all(world.client.clone());
     namespaces
-        .delete("default", &DeleteParams::default())
+        .delete("mine", &DeleteParams::default())
         .await
         .unwrap();
     world.until_all::<Pod>(|pods| pods.is_empty()).await;

@@ -491,7 +491,7 @@ async fn an_owner_goes_last_or_alone_as_it_is_told_to() {
 
 #[tokio::test]
 async fn a_namespace_is_emptied_before_it_goes() {
-    let world = World::new().await;
+    let world = World::in_namespace("mine").await;
     world
         .create(workload("Deployment", "web", json!({"replicas": 2})))
         .await;
@@ -501,7 +501,7 @@ async fn a_namespace_is_emptied_before_it_goes() {
     world.until("web", is_rolled_out).await;
     let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(world.client.clone());
     namespaces
-        .delete("default", &kube::api::DeleteParams::default())
+        .delete("mine", &kube::api::DeleteParams::default())
         .await
         .unwrap();
     world.until_all::<Pod>(|pods| pods.is_empty()).await;
@@ -509,7 +509,7 @@ async fn a_namespace_is_emptied_before_it_goes() {
         .until_all::<Deployment>(|deployments| deployments.is_empty())
         .await;
     let gone = |namespace: Option<&k8s_openapi::api::core::v1::Namespace>| namespace.is_none();
-    let gone = kube::runtime::wait::await_condition(namespaces, "default", gone);
+    let gone = kube::runtime::wait::await_condition(namespaces, "mine", gone);
     testkit::within("the end of the namespace", gone)
         .await
         .unwrap();

@@ -21,7 +21,7 @@ fn condition_text(namespace: &Namespace, type_: &str) -> Option<(String, String)
 
 #[tokio::test]
 async fn a_namespace_says_what_is_left_in_it_and_loses_its_pods_first() {
-    let world = World::new().await;
+    let world = World::in_namespace("mine").await;
     let finalizers = json!(["example.com/wait"]);
     world
         .create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "finalizers": finalizers}}))
@@ -30,21 +30,19 @@ async fn a_namespace_says_what_is_left_in_it_and_loses_its_pods_first() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "finalizers": finalizers}, "spec": spec});
     world.create(pod).await;
     let api = Api::<Namespace>::all(world.client.clone());
-    api.delete("default", &DeleteParams::default())
-        .await
-        .unwrap();
+    api.delete("mine", &DeleteParams::default()).await.unwrap();
     let until = async |type_: &'static str, message: &'static str| {
         let holds = move |namespace: Option<&Namespace>| {
             namespace.is_some_and(|namespace| {
                 condition_text(namespace, type_) == Some(("True".into(), message.into()))
             })
         };
-        let waited = await_condition(api.clone(), "default", holds);
+        let waited = await_condition(api.clone(), "mine", holds);
         let waited = tokio::time::timeout(WAIT_TIMEOUT, waited).await;
         assert!(
             waited.is_ok(),
             "{message}: {:?}",
-            api.get("default").await.unwrap().status
+            api.get("mine").await.unwrap().status
         );
     };
     until(
@@ -64,13 +62,13 @@ async fn a_namespace_says_what_is_left_in_it_and_loses_its_pods_first() {
         "Some resources are remaining: configmaps. has 1 resource instances",
     )
     .await;
-    let namespace = api.get("default").await.unwrap();
+    let namespace = api.get("mine").await.unwrap();
     let failed = condition_text(&namespace, "NamespaceDeletionContentFailure").unwrap();
     assert_eq!(failed.0, "False");
     world
         .patch::<ConfigMap>("c", json!({"metadata": {"finalizers": null}}))
         .await;
-    let gone = await_condition(api.clone(), "default", |namespace: Option<&Namespace>| {
+    let gone = await_condition(api.clone(), "mine", |namespace: Option<&Namespace>| {
         namespace.is_none()
     });
     within("the end of the namespace", gone).await.unwrap();

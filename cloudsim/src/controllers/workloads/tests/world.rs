@@ -27,6 +27,8 @@ use crate::{
 
 pub(super) struct World {
     pub(super) client: Client,
+    /// The namespace of its objects.
+    namespace: &'static str,
     stop: CancellationToken,
 }
 
@@ -44,16 +46,22 @@ pub(super) const NODES: [&str; 2] = ["edge-1", "edge-2"];
 
 impl World {
     pub(super) async fn new() -> Self {
+        Self::in_namespace("default").await
+    }
+
+    /// With its objects in a namespace that can be deleted, unlike `default`.
+    pub(super) async fn in_namespace(namespace: &'static str) -> Self {
         let api = apiserver::builder(MemoryStore::new()).build();
         let client = api.client("default");
         let stop = CancellationToken::new();
         let world = Self {
             client: client.clone(),
+            namespace,
             stop: stop.clone(),
         };
         world
             .create(
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}),
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
             )
             .await;
         for name in NODES {
@@ -86,6 +94,7 @@ impl World {
         let stop = CancellationToken::new();
         let world = Self {
             client: client.clone(),
+            namespace: "default",
             stop: stop.clone(),
         };
         world
@@ -109,7 +118,7 @@ impl World {
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
-        Api::namespaced(self.client.clone(), "default")
+        Api::namespaced(self.client.clone(), self.namespace)
     }
 
     /// Creates the object that the value describes.
@@ -122,7 +131,7 @@ impl World {
             "Node" | "Namespace" | "CustomResourceDefinition" | "StorageClass" => {
                 Api::all_with(self.client.clone(), &resource)
             }
-            _ => Api::namespaced_with(self.client.clone(), "default", &resource),
+            _ => Api::namespaced_with(self.client.clone(), self.namespace, &resource),
         };
         api.create(&PostParams::default(), &object).await.unwrap();
     }
