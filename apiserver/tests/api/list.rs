@@ -384,7 +384,7 @@ async fn a_list_that_paused_too_long_goes_on_only_when_asked_to() {
 }
 
 /// Returns the token of a list in pages that began `seconds` earlier.
-fn aged(token: &Value, seconds: i64) -> Value {
+fn age(token: &Value, seconds: i64) -> Value {
     let token = URL_SAFE_NO_PAD.decode(token.as_str().unwrap()).unwrap();
     let mut token: Value = serde_json::from_slice(&token).unwrap();
     token["since"] = json!(token["since"].as_i64().unwrap() - seconds);
@@ -401,14 +401,14 @@ async fn a_list_in_pages_shows_one_revision_for_five_minutes() {
     let mut token = first["metadata"]["continue"].clone();
     // no page makes the others last longer
     for expected in ["b", "c"] {
-        let aged = aged(&token, 140);
+        let aged = age(&token, 140);
         let next = world
             .expect(&page(&aged), Value::Null, 200, revision.clone())
             .await;
         assert_eq!(names(&next), [expected]);
         token = next["metadata"]["continue"].clone();
     }
-    let aged = aged(&token, 140);
+    let aged = age(&token, 140);
     let expired = json!({"reason": "Expired", "code": 410});
     let expired = world.expect(&page(&aged), Value::Null, 410, expired).await;
     // what goes on without the revision begins a time of its own

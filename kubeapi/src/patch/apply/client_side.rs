@@ -37,7 +37,7 @@ pub(super) fn update_annotation(object: &mut Value, configuration: &Value) {
     if text(object, POINTER).is_none_or(str::is_empty) {
         return;
     }
-    let mut configuration = sorted(configuration);
+    let mut configuration = sort_keys(configuration);
     if let Some(Value::Object(annotations)) = configuration.pointer_mut("/metadata/annotations") {
         annotations.shift_remove(LAST_APPLIED);
     }
@@ -52,15 +52,15 @@ pub(super) fn update_annotation(object: &mut Value, configuration: &Value) {
 }
 
 /// Returns a value with the fields of all objects in order.
-fn sorted(value: &Value) -> Value {
+fn sort_keys(value: &Value) -> Value {
     match value {
-        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Array(items) => items.iter().map(sort_keys).collect(),
         Value::Object(map) => {
             let mut fields: Vec<_> = map.iter().collect();
             fields.sort_by_key(|(name, _)| *name);
             let fields = fields
                 .into_iter()
-                .map(|(name, value)| (name.clone(), sorted(value)));
+                .map(|(name, value)| (name.clone(), sort_keys(value)));
             Value::Object(Map::from_iter(fields))
         }
         other => other.clone(),
