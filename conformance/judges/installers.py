@@ -108,7 +108,8 @@ def compare(one, found, namespace):
 
 def lacks(wanted, found, path=""):
     """Returns where something that is wanted is missing or different, or nothing."""
-    if wanted in (None, {}, [], "") and found in (None, {}, [], ""):
+    # nothing is wanted of null, as in `creationTimestamp: null`
+    if wanted is None or (wanted in ({}, [], "") and found in (None, {}, [], "")):
         return None
     if isinstance(wanted, dict) and isinstance(found, dict):
         return next(filter(None, (lacks(value, found.get(name), f"{path}.{name}") for name, value in wanted.items())), None)
