@@ -280,6 +280,23 @@ async fn what_cannot_be_listed_is_refused() {
             .expect(&format!("GET {MAPS}?{query}"), Value::Null, code, expected)
             .await;
     }
+    // clients can write tokens themselves
+    let now = clock::now().as_second();
+    for (rv, since, code) in [
+        (json!(u64::MAX), json!(now), 410),
+        (json!(u64::MAX), json!(i64::MIN), 410),
+        (json!(revision), json!(i64::MIN), 410),
+        (json!(0), json!(i64::MAX), 410),
+        (json!(revision), json!(i64::MAX), 200),
+        (Value::Null, json!(i64::MIN), 200),
+        (json!(-1), json!(now), 400),
+        (json!(revision), json!("now"), 400),
+    ] {
+        let token = json!({"rv": rv, "ns": "default", "name": "a", "since": since});
+        let token = URL_SAFE_NO_PAD.encode(token.to_string());
+        let page = format!("GET {MAPS}?limit=1&continue={token}");
+        world.expect(&page, Value::Null, code, json!({})).await;
+    }
     for query in [
         format!("resourceVersion={revision}&resourceVersionMatch=Exact"),
         format!("resourceVersion={revision}"),

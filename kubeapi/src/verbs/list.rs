@@ -26,7 +26,7 @@ pub(super) struct Continue {
     rv: Option<u64>,
     ns: String,
     name: String,
-    /// When the first page was read, in seconds since 1970.
+    /// When the first page was read, in seconds since 1970. A token without a revision does not expire.
     #[serde(default)]
     since: i64,
 }
@@ -42,20 +42,19 @@ impl Continue {
             rv: None,
             ns,
             name,
-            since: clock::now().as_second(),
+            since: 0,
         }
     }
 
-    /// Returns the revision that the next page shows, if one is named.
-    fn revision(&self) -> Result<Option<u64>, StoreError> {
-        let age = clock::now().as_second() - self.since;
-        match self.rv {
-            Some(asked) if age >= SNAPSHOT_LIFETIME => Err(StoreError::Expired {
-                asked,
-                oldest: asked + 1,
-            }),
-            revision => Ok(revision),
-        }
+    /// Reports whether the list began too long ago to be shown as it was then. A client may have written anything into the token.
+    fn is_expired(&self) -> bool {
+        let age = clock::now().as_second().saturating_sub(self.since);
+        self.rv.is_some() && age >= SNAPSHOT_LIFETIME
+    }
+
+    /// Returns 410, with a token that goes on after this place whatever has changed.
+    fn expired_status(&self) -> StatusError {
+        StatusError::page_expired(Self::after(self.place()).encode())
     }
 
     /// Returns the namespace and name of the last object of the page before.
@@ -195,14 +194,16 @@ async fn find(api: &Api, call: &Call, selection: &Selection) -> Result<ListPage,
         start,
         exact,
     } = page_options(api, call)?;
-    let named = start.as_ref().map(Continue::revision).transpose();
-    let named = named.map_err(|error| expired_status(error, start.as_ref()))?;
-    let mut at = named.flatten().or(exact);
-    let since = match &start {
+    if let Some(expired) = start.as_ref().filter(|start| start.is_expired()) {
+        return Err(expired.expired_status());
+    }
+    let (mut at, since) = match &start {
         Some(Continue {
-            rv: Some(_), since, ..
-        }) => *since,
-        _ => clock::now().as_second(),
+            rv: Some(revision),
+            since,
+            ..
+        }) => (Some(*revision), *since),
+        _ => (exact, clock::now().as_second()),
     };
     let mut after = start
         .as_ref()
@@ -274,10 +275,7 @@ fn check_damaged(call: &Call, listing: &Listing) -> Result<(), StatusError> {
 /// Returns 410 for a list whose revision is no longer known, with a token that goes on without it where the list had begun.
 fn expired_status(error: StoreError, start: Option<&Continue>) -> StatusError {
     match (error, start) {
-        (StoreError::Expired { .. }, Some(start)) => {
-            let (ns, name) = (start.ns.clone(), start.name.clone());
-            StatusError::page_expired(Continue::after([ns, name]).encode())
-        }
+        (StoreError::Expired { .. }, Some(start)) => start.expired_status(),
         (StoreError::Expired { .. }, None) => {
             StatusError::expired("The resourceVersion for the provided list is too old.")
         }
