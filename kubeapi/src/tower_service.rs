@@ -77,7 +77,7 @@ where
 
 /// Marks the answer of another server, which has chosen its form.
 #[derive(Clone, Copy, Debug)]
-struct Forwarded;
+pub(crate) struct Forwarded;
 
 /// What comes of a request.
 type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;

@@ -236,13 +236,16 @@ fn read_yaml(body: &[u8]) -> Result<Value, String> {
     })
 }
 
+/// Makes a body of bytes in memory.
+pub(crate) fn whole(bytes: Bytes) -> Body {
+    Full::new(bytes)
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
 /// Makes a JSON response. Each warning becomes a header that kubectl prints.
 pub fn answer(code: StatusCode, json: Bytes, warnings: &[String]) -> Response<Body> {
-    let mut response = Response::new(
-        Full::new(json)
-            .map_err(|never| match never {})
-            .boxed_unsync(),
-    );
+    let mut response = Response::new(whole(json));
     *response.status_mut() = code;
     let headers = response.headers_mut();
     headers.insert(
@@ -295,11 +298,7 @@ pub fn warn(response: &mut Response<Body>, warning: &str) {
 
 /// Makes a plain text response, as of the health endpoints.
 pub fn text(text: String) -> Response<Body> {
-    let mut response = Response::new(
-        Full::from(text)
-            .map_err(|never| match never {})
-            .boxed_unsync(),
-    );
+    let mut response = Response::new(whole(text.into()));
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("text/plain; charset=utf-8"),

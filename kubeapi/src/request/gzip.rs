@@ -7,7 +7,7 @@ use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::Body as _;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 
 use crate::{
     request::body::{self, Body},
@@ -66,12 +66,7 @@ pub(crate) async fn compress(response: Response<Body>) -> Response<Body> {
         // as it was is good too
         Ok(Err(_)) | Err(_) => plain,
     };
-    Response::from_parts(
-        parts,
-        Full::new(sent)
-            .map_err(|never| match never {})
-            .boxed_unsync(),
-    )
+    Response::from_parts(parts, body::whole(sent))
 }
 
 fn gzip(plain: &[u8]) -> std::io::Result<Vec<u8>> {

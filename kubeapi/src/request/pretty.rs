@@ -1,14 +1,15 @@
 //! Responses with line breaks, for people: with `?pretty=true`, and for the user agents that kube-apiserver takes for those of people.
 
-use bytes::Bytes;
 use http::{Response, header, request::Parts};
 use http_body::Body as _;
-use http_body_util::{BodyExt, Full};
-use serde_json::Value;
 
-use super::{body::Body, query::Query};
+use super::{
+    body::Body,
+    query::Query,
+    rewrite::{JSON, rewrite},
+};
 
-/// How the user agents of people begin.
+/// The beginnings of `User-Agent` of the programs with which people read responses: curl, Wget and browsers, as in kube-apiserver.
 const AGENTS: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];
 
 /// The largest body that is rewritten, in bytes. Nobody reads a larger one.
@@ -29,29 +30,11 @@ pub(crate) fn is_wanted(parts: &Parts) -> bool {
 
 /// Returns the response with line breaks, if it is JSON and has an end.
 pub(crate) async fn indent(response: Response<Body>) -> Response<Body> {
-    let is_json = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
     let size = response.body().size_hint().exact();
-    if !is_json || size.is_none_or(|size| size > MAX_BYTES) {
+    if size.is_none_or(|size| size > MAX_BYTES) {
         return response;
     }
-    let (parts, body) = response.into_parts();
-    let Ok(collected) = body.collect().await else {
-        return Response::from_parts(parts, full(Bytes::new()));
-    };
-    let json = collected.to_bytes();
-    let indented = serde_json::from_slice::<Value>(&json)
-        .and_then(|value| serde_json::to_vec_pretty(&value))
-        .map_or(json, Bytes::from);
-    Response::from_parts(parts, full(indented))
-}
-
-fn full(bytes: Bytes) -> Body {
-    Full::new(bytes)
-        .map_err(|never| match never {})
-        .boxed_unsync()
+    rewrite(response, JSON, |value| serde_json::to_string_pretty(value)).await
 }
 
 #[cfg(test)]

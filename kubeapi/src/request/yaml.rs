@@ -1,17 +1,8 @@
 //! Answers as YAML, for callers that ask for it and take no JSON.
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, header};
-use http_body_util::{BodyExt, Full};
-use serde_json::Value;
+use http::{HeaderMap, Response, header};
 
-use crate::{
-    request::{
-        accept::YAML,
-        body::{self, Body},
-    },
-    status::StatusError,
-};
+use crate::request::{accept::YAML, body::Body, rewrite::rewrite};
 
 /// Whether the first media type of the caller's list that is served at all is YAML.
 pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
@@ -31,36 +22,9 @@ pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
     served.next() == Some((YAML, false))
 }
 
-/// The answer, as YAML where it is JSON.
+/// Returns the response as YAML, if it is JSON.
 pub(crate) async fn convert_response(response: Response<Body>) -> Response<Body> {
-    let is_json = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|value| value == "application/json");
-    if !is_json {
-        return response;
-    }
-    let (mut parts, body) = response.into_parts();
-    let yaml = match body.collect().await {
-        Ok(collected) => serde_json::from_slice::<Value>(&collected.to_bytes())
-            .map_err(|error| error.to_string())
-            .and_then(|value| serde_saphyr::to_string(&value).map_err(|error| error.to_string())),
-        Err(error) => Err(error.to_string()),
-    };
-    match yaml {
-        Ok(yaml) => {
-            parts
-                .headers
-                .insert(header::CONTENT_TYPE, HeaderValue::from_static(YAML));
-            let body = Full::new(Bytes::from(yaml))
-                .map_err(|never| match never {})
-                .boxed_unsync();
-            Response::from_parts(parts, body)
-        }
-        Err(why) => body::refusal(&StatusError::internal(format!(
-            "cannot write the answer as YAML: {why}"
-        ))),
-    }
+    rewrite(response, YAML, |value| serde_saphyr::to_string(value)).await
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ use crate::{
         warnings::Warnings,
     },
     status::StatusError,
+    tower_service::Forwarded,
     verbs::get::find,
 };
 
@@ -112,7 +113,13 @@ pub(crate) async fn answer(
         Remote::PortForward => forward::answer(wanted).await,
         Remote::Proxy => proxy::answer(wanted, body).await,
     };
-    let mut answer = answer.unwrap_or_else(|error| body::refusal(&error));
+    let mut answer = match answer {
+        Ok(mut answer) => {
+            answer.extensions_mut().insert(Forwarded);
+            answer
+        }
+        Err(error) => body::refusal(&error),
+    };
     call.warnings.write_headers(&mut answer);
     Ok(answer)
 }

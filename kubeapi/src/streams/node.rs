@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use tokio::time::timeout;
 
 use super::slots::Slot;
-use crate::{Body, NodeAnswer, NodeError, NodeRequest, NodeStreams, status::StatusError};
+use crate::{
+    Body, NodeAnswer, NodeError, NodeRequest, NodeStreams, request::body, status::StatusError,
+};
 
 /// How long a node may take to send the head of its response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -66,7 +67,7 @@ pub(super) async fn relay_answer(answer: Response<Body>) -> Result<Response<Body
         return Err(StatusError::of_node(StatusCode::INTERNAL_SERVER_ERROR, why));
     }
     let text = text(body).await;
-    let mut answer = Response::new(full_body(text.into()));
+    let mut answer = Response::new(body::whole(text.into()));
     *answer.status_mut() = head.status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     let media_type = head
@@ -78,13 +79,6 @@ pub(super) async fn relay_answer(answer: Response<Body>) -> Result<Response<Body
         .headers_mut()
         .insert(header::CONTENT_TYPE, media_type);
     Ok(answer)
-}
-
-/// Makes a body of bytes in memory.
-pub(super) fn full_body(bytes: Bytes) -> Body {
-    Full::new(bytes)
-        .map_err(|never| match never {})
-        .boxed_unsync()
 }
 
 /// Wraps the body so that it keeps its slot until it ends.

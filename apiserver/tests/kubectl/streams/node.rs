@@ -356,6 +356,11 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
             }
             lines.push_str(&String::from_utf8_lossy(&body));
             let mut answer = Response::new(Full::new(Bytes::from(lines)));
+            if head.uri.path() == "/json" {
+                let json = HeaderValue::from_static("application/json");
+                answer = Response::new(Full::new(Bytes::from_static(b"{\"a\":1}")));
+                answer.headers_mut().insert(header::CONTENT_TYPE, json);
+            }
             if head.uri.path() == "/moved" {
                 *answer.status_mut() = StatusCode::FOUND;
                 answer

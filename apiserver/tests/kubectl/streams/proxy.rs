@@ -50,6 +50,9 @@ async fn pods_and_services_are_reached_by_their_ports() {
         );
         assert!(!said.contains("authorization"), "{said}");
     }
+    // the answer of a pod is the pod's
+    let json = format!("get --raw {NAMESPACE}/pods/p/proxy/json?pretty=true");
+    assert_eq!(world.kubectl(&json).await.trim_end(), "{\"a\":1}");
     assert!(
         node.requests()
             .iter()
