@@ -56,10 +56,11 @@ impl<P: Part> Part for Optional<P> {
             if failures > 0 {
                 info!(module = self.name, failures, "restarting module");
             }
-            let running = self
+            let Err(error) = self
                 .part
-                .run(heartbeat.for_loop(self.name), shutdown.clone());
-            let Err(error) = running.await else {
+                .run(heartbeat.for_loop(self.name), shutdown.clone())
+                .await
+            else {
                 return Ok(());
             };
             failures += 1;
