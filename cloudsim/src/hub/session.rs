@@ -157,7 +157,7 @@ impl Session<'_> {
         let mut loading = load(shared, node, registered.new_certificate.clone());
         let mut place: Option<Permit<'_, Box<Message>>> = None;
         loop {
-            let next = match Box::pin(self.advance()).await {
+            let next = match self.advance().await {
                 Ok(next) => next,
                 Err(ended) => return ended,
             };
@@ -276,7 +276,8 @@ impl Session<'_> {
             let Some(path) = self.work_queue.next(clock::Instant::now()) else {
                 return Ok(until.into_iter().chain(self.work_queue.due()).min());
             };
-            match self.update(&path).await {
+            // boxed: it runs rarely, and every session would keep space for it
+            match Box::pin(self.update(&path)).await {
                 Ok(replies) => {
                     if !self.send_all(replies).await? {
                         self.work_queue.retry_later(path, clock::Instant::now());
