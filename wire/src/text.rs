@@ -74,10 +74,10 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let (mut what, mut cure) = split(&own_text(error));
     for cause in successors(error.source(), |&cause| cause.source()) {
         let cause = own_text(cause);
-        if what.contains(&cause) || cure.contains(&cause) {
+        let (inner, inner_cure) = split(&cause);
+        if cure.contains(&cause) || (what.contains(&inner) && cure.contains(&inner_cure)) {
             continue;
         }
-        let (inner, inner_cure) = split(&cause);
         what = format!("{what}: {inner}");
         cure = match (inner_cure.is_empty(), cure.is_empty()) {
             (true, _) => cure,
@@ -209,6 +209,14 @@ mod tests {
                 "read-only"
             ]),
             "no store: no lock: read-only; mount its disk; retry; choose another one"
+        );
+        assert_eq!(
+            chain([
+                "cannot read: no file; choose one",
+                "no file; choose one",
+                "no file"
+            ]),
+            "cannot read: no file; choose one"
         );
         assert_eq!(
             chain(["no link; join again: closed", "closed", "closed"]),
