@@ -354,7 +354,7 @@ async fn load(dump: &Dump, cloud: &Cloud, screen: Screen) -> anyhow::Result<()> 
     let client = cloud.client();
     let skipped = screen.wait(step, Box::pin(dump.load(&client))).await?;
     if !skipped.is_empty() {
-        warn(&format!("--from skips:\n{skipped}"));
+        warn(&format!("--from skips, or warns of:\n{skipped}"));
     }
     Ok(())
 }

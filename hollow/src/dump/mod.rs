@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use wire::enroll::is_node_name;
 
 use self::rules::{Fate, fate};
-use crate::{fleet::Machine, manifests};
+use crate::fleet::Machine;
 
 mod load;
+mod read;
 mod rules;
 
 /// The largest dump in bytes.
@@ -47,11 +48,16 @@ pub enum Error {
     /// The text is no YAML or JSON.
     #[error("the dump is no YAML or JSON: {0}")]
     Syntax(String),
-    /// A document is no object.
+    /// Something in it is no object.
     #[error(
-        "document {0} of the dump is no Kubernetes object: apiVersion, kind or metadata.name is missing"
+        "{place} of the dump is no Kubernetes object: {missing} is missing; correct or remove it"
     )]
-    NoObject(usize),
+    NoObject {
+        /// Its document and item, from 1, with its name if it has one.
+        place: String,
+        /// The field.
+        missing: &'static str,
+    },
     /// The API did not answer.
     #[error("an API call failed")]
     Api(#[from] kube::Error),
@@ -123,20 +129,17 @@ impl Dump {
     /// # Errors
     /// The text is no dump.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let documents = parse(text)?;
-        let mut all = Vec::new();
-        for (number, document) in documents.into_iter().enumerate() {
-            flatten(document, number + 1, &mut all)?;
-        }
         let mut dump = Self::default();
+        let all = read::objects(text, &mut dump.skipped)?;
         let (nodes, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_node);
         for node in nodes {
-            let machine = machine(&node);
-            if !is_node_name(&machine.name) {
-                dump.skipped.add("its name is invalid", &node);
-                continue;
+            match machine(&node) {
+                Ok(machine) => dump.machines.push(machine),
+                Err(reason) => {
+                    dump.skipped.add(reason, &node);
+                    continue;
+                }
             }
-            dump.machines.push(machine);
             if node.pointer("/spec/unschedulable") == Some(&Value::Bool(true)) {
                 dump.cordoned.extend(name_of(&node));
             }
@@ -161,52 +164,18 @@ impl Dump {
     }
 
     /// Creates the objects; the nodes must be Ready. Objects that exist are changed. Returns everything that is skipped, with what the API
-    /// refuses.
+    /// refuses, and the warnings of the API, as for unknown fields.
     ///
     /// # Errors
     /// The API does not answer.
     pub async fn load(&self, client: &Client) -> Result<Skipped, Error> {
-        let refused = load::create(client, &self.objects).await?;
+        let remarks = load::create(client, &self.objects).await?;
         load::cordon(client, &self.cordoned).await?;
         let mut skipped = self.skipped.clone();
-        for (object, reason) in refused {
-            skipped.add(reason, object);
+        for (object, remark) in remarks {
+            skipped.add(remark, object);
         }
         Ok(skipped)
-    }
-}
-
-/// Parses JSON, which is the faster one, or YAML.
-fn parse(text: &str) -> Result<Vec<Value>, Error> {
-    let json = serde_json::Deserializer::from_str(text).into_iter();
-    match json.collect() {
-        Ok(values) => Ok(values),
-        Err::<Vec<Value>, serde_json::Error>(_) => {
-            manifests::documents(text).map_err(Error::Syntax)
-        }
-    }
-}
-
-/// Adds an object, or the items of a list.
-fn flatten(document: Value, number: usize, all: &mut Vec<Value>) -> Result<(), Error> {
-    match document {
-        Value::Null => Ok(()),
-        Value::Object(mut fields) if fields.get("items").is_some_and(Value::is_array) => {
-            let Some(Value::Array(items)) = fields.remove("items") else {
-                return Ok(());
-            };
-            items
-                .into_iter()
-                .try_for_each(|item| flatten(item, number, all))
-        }
-        object => {
-            let has = |pointer| object.pointer(pointer).is_some_and(Value::is_string);
-            if !(has("/apiVersion") && has("/kind") && has("/metadata/name")) {
-                return Err(Error::NoObject(number));
-            }
-            all.push(object);
-            Ok(())
-        }
     }
 }
 
@@ -219,11 +188,28 @@ fn name_of(object: &Value) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Returns the simulated node for a Node.
-fn machine(node: &Value) -> Machine {
+/// Returns the simulated node for a Node, or why there can be none.
+fn machine(node: &Value) -> Result<Machine, String> {
+    let name = name_of(node).unwrap_or_default();
+    if !is_node_name(&name) {
+        return Err("its name is invalid".to_owned());
+    }
+    // A Node without this has that of this machine.
     let capacity = |resource: &str| {
-        let text = node.pointer("/status/capacity")?.get(resource)?.as_str()?;
-        quantity::bytes(text).filter(|amount| *amount > 0)
+        let field = node
+            .pointer("/status/capacity")
+            .and_then(|it| it.get(resource));
+        let Some(field) = field else { return Ok(None) };
+        let text = field
+            .as_str()
+            .map_or_else(|| field.to_string(), str::to_owned);
+        match quantity::bytes(&text).filter(|amount| *amount > 0) {
+            Some(amount) => Ok(Some(amount)),
+            None => Err(format!(
+                "its status.capacity.{resource} {} is no quantity above 0",
+                limits::excerpt(&text)
+            )),
+        }
     };
     let strings = node.pointer("/metadata/labels").and_then(Value::as_object);
     let labels = strings.into_iter().flatten();
@@ -241,18 +227,18 @@ fn machine(node: &Value) -> Machine {
     let taints = taints.into_iter().flatten();
     let taints: Vec<_> = taints.filter(|it| !is_state(it)).map(taint).collect();
     let mut kubelet = json!({"registerWithTaints": taints});
-    if let Some(pods) = capacity("pods") {
+    if let Some(pods) = capacity("pods")? {
         kubelet["maxPods"] = pods.into();
     }
-    Machine {
-        name: name_of(node).unwrap_or_default(),
+    Ok(Machine {
+        name,
         state: None,
         capacity: Capacity {
-            cpus: capacity("cpu"),
-            memory: capacity("memory"),
+            cpus: capacity("cpu")?,
+            memory: capacity("memory")?,
         },
         edged: json!({"nodeLabels": labels.collect::<serde_json::Map<_, _>>(), "tailoredKubeletConfig": kubelet}),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -129,13 +129,84 @@ fn what_another_cluster_makes_is_skipped() {
 }
 
 #[test]
-fn a_node_with_an_invalid_name_is_skipped() {
-    let dump = dump("{apiVersion: v1, kind: Node, metadata: {name: ../../etc}}");
-    assert_eq!(dump.machines(), []);
-    assert_eq!(
-        dump.skipped.to_string(),
-        "Node ../../etc: its name is invalid"
+fn what_is_not_valid_is_named() {
+    let skipped = [
+        (
+            "{apiVersion: v1, kind: Node, metadata: {name: ../../etc}}",
+            "Node ../../etc: its name is invalid",
+        ),
+        (
+            "{apiVersion: v1, kind: Node, metadata: {name: edge-7}, status: {capacity: {cpu: many}}}",
+            "Node edge-7: its status.capacity.cpu many is no quantity above 0",
+        ),
+        (
+            "{apiVersion: v1, kind: Node, metadata: {name: edge-7}, status: {capacity: {memory: -1}}}",
+            "Node edge-7: its status.capacity.memory -1 is no quantity above 0",
+        ),
+        (
+            "{apiVersion: v1, kind: Node, metadata: {name: edge-7}, status: {capacity: {pods: []}}}",
+            "Node edge-7: its status.capacity.pods [] is no quantity above 0",
+        ),
+    ];
+    for (text, expected) in skipped {
+        let dump = dump(text);
+        assert_eq!(dump.machines(), [], "{text}");
+        assert_eq!(dump.skipped.to_string(), expected);
+    }
+    let list = |items: &str| format!("{{apiVersion: v1, kind: List, items: [{items}]}}");
+    let good = "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: shop}}";
+    for (text, place) in [
+        (
+            list(&format!("{good}, {{apiVersion: v1, kind: Pod}}")),
+            "document 1, item 2 (Pod)",
+        ),
+        (
+            format!("{good}\n---\n{}", list("{apiVersion: v1, kind: Pod}")),
+            "document 2, item 1 (Pod)",
+        ),
+        (format!("{good}\n---\n7"), "document 2"),
+    ] {
+        let refused = Dump::parse(&text).unwrap_err().to_string();
+        let start = format!("{place} of the dump is no Kubernetes object: ");
+        assert!(refused.starts_with(&start), "{text}: {refused}");
+    }
+}
+
+#[test]
+fn of_objects_with_one_name_the_last_is_taken() {
+    let pod = |uid: &str, image: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: a, namespace: shop{uid}}}, spec: {{containers: [{{name: c, image: {image}}}]}}}}\n---\n"
+        )
+    };
+    let told = "Pod shop/a: the dump contains another object with its name";
+    for (text, expected) in [
+        (pod("", "one") + &pod("", "one"), ""),
+        (pod(", uid: '1'", "two") + &pod(", uid: '1'", "one"), ""),
+        (pod("", "two") + &pod("", "one"), told),
+        (pod(", uid: '1'", "two") + &pod(", uid: '2'", "one"), told),
+    ] {
+        let dump = dump(&text);
+        assert_eq!(dump.skipped.to_string(), expected);
+        let [pod] = dump.objects.as_slice() else {
+            panic!("{dump:?}")
+        };
+        assert_eq!(pod["spec"]["containers"][0]["image"], "one");
+    }
+}
+
+#[tokio::test]
+async fn unknown_fields_are_told() {
+    let dump = dump(
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: default}, colour: red}",
     );
+    let cloud = TestCloud::builder().nodes(0).start().await.unwrap();
+    let told = dump.load(&cloud.client()).await.unwrap().to_string();
+    assert_eq!(
+        told,
+        "ConfigMap default/settings: created, but the API warns: unknown field \"colour\""
+    );
+    cloud.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -196,7 +267,7 @@ fn what_is_no_dump_is_an_error() {
         ("a: b\n", "document 1 of the dump is no Kubernetes object"),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\nkind: Pod\n",
-            "document 2 of the dump is no Kubernetes object",
+            "document 2 (Pod) of the dump is no Kubernetes object",
         ),
     ];
     for (text, start) in cases {
