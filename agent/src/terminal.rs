@@ -15,9 +15,10 @@ use wire::text::printable;
 
 /// Duration of a step before its first line.
 const SILENT: Duration = Duration::from_secs(1);
-/// How often the line of a step is written again on a terminal, and elsewhere.
+/// How often the line of a step is written again on a terminal, and elsewhere: there, each wait is twice as long as the one before.
 const LIVE_INTERVAL: Duration = Duration::from_millis(200);
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
+const MAX_PLAIN_INTERVAL: Duration = Duration::from_secs(300);
 
 const RESET: &str = "\u{1b}[0m";
 /// Returns to the beginning of the line and erases it.
@@ -83,7 +84,15 @@ impl Terminal {
         }
     }
 
-    /// Waits for a step. After a second its line is shown until it ends: it changes on a terminal, and is repeated elsewhere.
+    /// Erases the line of a step that [`Terminal::wait`] shows, so that another line can be written. It is shown again soon.
+    pub fn erase(self, out: &mut impl Write) {
+        if self.is_live {
+            let _ = out.write_all(ERASE.as_bytes());
+        }
+    }
+
+    /// Waits for a step. After a second its line is shown until it ends: it changes on a terminal, and is repeated elsewhere, less and
+    /// less often.
     pub async fn wait<T>(
         self,
         out: &mut impl Write,
@@ -99,7 +108,7 @@ impl Terminal {
             // a closed pipe does not interrupt the step
             let _ = write!(out, "{text}").and_then(|()| out.flush());
         };
-        let interval = if self.is_live {
+        let mut interval = if self.is_live {
             LIVE_INTERVAL
         } else {
             PLAIN_INTERVAL
@@ -116,6 +125,9 @@ impl Terminal {
                     show(ERASE);
                 }
                 return done;
+            }
+            if !self.is_live {
+                interval = (interval * 2).min(MAX_PLAIN_INTERVAL);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, ensure};
-use e2e::{CLOUDSIM, Output, binary, run};
+use e2e::{CLOUDSIM, Output, Process, binary, run};
 
 const FAILING: &str = "\
 name: a pod on a bad link
@@ -102,5 +102,35 @@ fn forks_are_the_same_until_their_faults_differ() -> anyhow::Result<()> {
         different.text().contains("first difference:"),
         "{different:?}"
     );
+    Ok(())
+}
+
+#[test]
+fn a_signal_leaves_all_files_of_a_run() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    // virtual time passes quickly, but not within the test
+    let text = FORK.replace("- at: 9m", "- pause: 9000h");
+    fs::write(folder.path().join("long.yaml"), text)?;
+    for fast in [&["--fast", "--trace", "trace"][..], &[]] {
+        let mut command = Command::new(binary(CLOUDSIM)?);
+        command.current_dir(folder.path()).arg("run").args(fast);
+        command.args(["--record", "rec", "--junit", "junit.xml", "long.yaml"]);
+        let mut running = Process::start("cloudsim", command, folder.path())?;
+        running.wait_for("ok ")?;
+        ensure!(running.terminate()?.code() == Some(1), "{}", running.log());
+        ensure!(
+            running.log().contains("stopped by a signal"),
+            "{}",
+            running.log()
+        );
+        let junit = fs::read_to_string(folder.path().join("junit.xml"))?;
+        let failure = "<failure message=\"stopped before the step was done\"/>";
+        ensure!(junit.contains(failure), "{junit}");
+        let same = cloudsim(folder.path(), &["diff", "rec", "rec"])?;
+        ensure!(same.code == Some(0), "{same:?}");
+        ensure!(!same.text().contains("warning: "), "{same:?}");
+    }
+    let trace = fs::read_to_string(folder.path().join("trace"))?;
+    ensure!(trace.starts_with("2030-01-01T00:00:"), "{trace}");
     Ok(())
 }

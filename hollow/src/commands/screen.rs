@@ -82,7 +82,14 @@ impl Screen {
         }
     }
 
-    /// Waits for a step. After a second its line is shown until it ends: it changes on a terminal, and is repeated elsewhere.
+    /// Prints a line while [`Screen::wait`] may show another one.
+    pub(super) fn print_line(self, line: &str) {
+        self.0.erase(&mut output::Stdout);
+        output::print_line(line);
+    }
+
+    /// Waits for a step. After a second its line is shown until it ends: it changes on a terminal, and is repeated elsewhere,
+    /// less and less often.
     pub(super) async fn wait<T>(
         self,
         describe: impl Fn() -> String,

@@ -15,6 +15,7 @@ mod stage;
 use std::{path::Path, time::Duration};
 
 use clock::Instant;
+use tokio_util::sync::CancellationToken;
 
 pub use self::{
     file::Scenario,
@@ -68,57 +69,69 @@ impl Outcome {
     }
 }
 
+/// What a caller learns of a run.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'a> {
+    /// A step begins: its title and its line in the file, 0 for the start.
+    Begins(&'a str, u64),
+    /// A step has ended.
+    Ended(&'a StepOutcome),
+}
+
+/// What the first step does.
+const START: &str = "the cloud starts, and its nodes connect";
+/// Why a step failed that was not completed.
+const STOPPED: &str = "stopped before the step was done";
+
 /// Runs a scenario. `file` is its path, for people and for the files that it names; nodes live below `directory`; `told` is called
-/// with every step when it ends.
+/// at the begin and the end of every step. When `stop` is cancelled, the current step fails, and all others are skipped.
 pub async fn run(
     scenario: &Scenario,
     file: &Path,
     directory: &Path,
-    told: &(dyn Fn(&StepOutcome) + Sync),
+    told: &(dyn Fn(Progress<'_>) + Sync),
+    stop: &CancellationToken,
 ) -> Outcome {
     let mut steps = Vec::new();
-    let mut note = |step: StepOutcome| {
-        told(&step);
+    let mut note = |title: &str, line, begun: Instant, verdict| {
+        let step = StepOutcome {
+            title: title.to_owned(),
+            line,
+            took: begun.elapsed(),
+            verdict,
+        };
+        told(Progress::Ended(&step));
         steps.push(step);
     };
     let begun = Instant::now();
-    let stage = Box::pin(Stage::open(scenario, file, directory)).await;
-    let beginning = |verdict| StepOutcome {
-        title: "the cloud starts, and its nodes connect".to_owned(),
-        line: 0,
-        took: begun.elapsed(),
-        verdict,
+    told(Progress::Begins(START, 0));
+    let opening = Box::pin(Stage::open(scenario, file, directory));
+    let (mut stage, verdict) = match stop.run_until_cancelled(opening).await {
+        Some(Ok(stage)) => (Some(stage), Verdict::Passed),
+        Some(Err(error)) => (None, Verdict::Failed(story(&error))),
+        None => (None, Verdict::Failed(STOPPED.to_owned())),
     };
-    let mut stage = match stage {
-        Ok(stage) => {
-            note(beginning(Verdict::Passed));
-            Some(stage)
-        }
-        Err(error) => {
-            note(beginning(Verdict::Failed(story(&error))));
-            None
-        }
-    };
+    note(START, 0, begun, verdict);
     for step in &scenario.steps {
         let (title, line, begun) = (step.value.title(), step.referenced.line(), Instant::now());
         let verdict = match &mut stage {
             None => Verdict::Skipped,
-            Some(running) => match running.carry_out(&step.value).await {
-                Ok(()) => Verdict::Passed,
-                Err(why) => {
-                    if let Some(stage) = stage.take() {
-                        stage.close().await;
+            Some(running) => {
+                told(Progress::Begins(&title, line));
+                let step = Box::pin(running.carry_out(&step.value));
+                let done = stop.run_until_cancelled(step).await;
+                match done.unwrap_or_else(|| Err(STOPPED.to_owned())) {
+                    Ok(()) => Verdict::Passed,
+                    Err(why) => {
+                        if let Some(stage) = stage.take() {
+                            stage.close().await;
+                        }
+                        Verdict::Failed(why)
                     }
-                    Verdict::Failed(why)
                 }
-            },
+            }
         };
-        note(StepOutcome {
-            title,
-            line,
-            took: begun.elapsed(),
-            verdict,
-        });
+        note(&title, line, begun, verdict);
     }
     if let Some(stage) = stage {
         stage.close().await;

@@ -1,8 +1,10 @@
 //! Tests valid and invalid scenario files.
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 use crate::{
-    scenario::{Verdict, run},
+    scenario::{Progress, Verdict, run},
     testing::recording::tests::record_registration,
 };
 
@@ -156,11 +158,13 @@ async fn first_step_sees_nodes_that_have_connected() {
         );
         let directory = tempfile::tempdir().unwrap();
         let scenario = Scenario::read(&text).unwrap();
+        let never = CancellationToken::new();
         let running = run(
             &scenario,
             std::path::Path::new("beginning.yaml"),
             directory.path(),
             &|_| {},
+            &never,
         );
         let outcome = testkit::within("the scenario", running).await;
         assert_eq!(outcome.steps[0].verdict, Verdict::Passed);
@@ -181,12 +185,50 @@ async fn a_recording_is_played_and_the_first_difference_ends_the_scenario() {
         let scenario = Scenario::read(&text).unwrap();
         let nodes = tempfile::tempdir().unwrap();
         let file = directory.path().join("replay.yaml");
-        let running = run(&scenario, &file, nodes.path(), &|_| {});
+        let never = CancellationToken::new();
+        let running = run(&scenario, &file, nodes.path(), &|_| {}, &never);
         let outcome = testkit::within("the scenario", running).await;
         match (&outcome.steps[1].verdict, expected) {
             (Verdict::Passed, None) => {}
             (Verdict::Failed(why), Some(expected)) if why.contains(expected) => {}
             (verdict, _) => panic!("{step}: {verdict:?}"),
         }
+    }
+}
+
+#[test]
+fn a_stopped_run_tells_what_was_done() {
+    let text =
+        "name: long\nnodes: [{name: edge-1}]\nsteps:\n- pause: 1s\n- pause: 9000h\n- pause: 2s\n";
+    let scenario = Scenario::read(text).unwrap();
+    let story = || async {
+        let directory = tempfile::tempdir().unwrap();
+        let stop = CancellationToken::new();
+        let told = |progress: Progress<'_>| {
+            if matches!(progress, Progress::Begins(_, 5)) {
+                stop.cancel();
+            }
+        };
+        let running = run(
+            &scenario,
+            std::path::Path::new("long.yaml"),
+            directory.path(),
+            &told,
+            &stop,
+        );
+        testkit::within("the scenario", running).await
+    };
+    let real = tokio::runtime::Runtime::new().unwrap().block_on(story());
+    let simulated = clock::simulate(1, story()).unwrap().result;
+    for outcome in [real, simulated] {
+        let verdicts: Vec<_> = outcome.steps.iter().map(|step| &step.verdict).collect();
+        let stopped = Verdict::Failed("stopped before the step was done".to_owned());
+        let expected = [
+            &Verdict::Passed,
+            &Verdict::Passed,
+            &stopped,
+            &Verdict::Skipped,
+        ];
+        assert_eq!(verdicts, expected);
     }
 }

@@ -3,6 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use hollow::scenario::{Outcome, Scenario, Verdict, junit, run};
+use tokio_util::sync::CancellationToken;
 
 fn folder() -> PathBuf {
     PathBuf::from(concat!(
@@ -24,6 +25,7 @@ async fn play_text(text: &str) -> Outcome {
         &folder().join("scenario.yaml"),
         directory.path(),
         &|_| {},
+        &CancellationToken::new(),
     )
     .await
 }
@@ -96,7 +98,13 @@ fn play_fast(name: &str, seed: u64) -> clock::Simulated<Outcome> {
     let directory = tempfile::tempdir().unwrap();
     clock::simulate(
         seed,
-        Box::pin(run(&scenario, &file, directory.path(), &|_| {})),
+        Box::pin(run(
+            &scenario,
+            &file,
+            directory.path(),
+            &|_| {},
+            &CancellationToken::new(),
+        )),
     )
     .unwrap()
 }

@@ -8,10 +8,10 @@ use record::Recorder;
 use tokio::sync::oneshot;
 use wire::text::count;
 
-use super::{print_line, print_step};
+use super::{Watcher, print_line, print_step};
 use crate::{
     cli::Run,
-    scenario::{self, Outcome, Scenario, ScenarioFault, StepOutcome},
+    scenario::{self, Outcome, Progress, Scenario, ScenarioFault},
 };
 
 /// How many of the last events of a failed run are printed.
@@ -22,6 +22,7 @@ pub(super) async fn run(
     scenario: &Scenario,
     file: &Path,
     options: &Run,
+    watcher: &Watcher,
 ) -> anyhow::Result<Outcome> {
     if scenario.recordings().next().is_some() {
         bail!(
@@ -36,12 +37,12 @@ pub(super) async fn run(
     let last = seed.saturating_add(options.seeds - 1);
     loop {
         // of many runs, only the failed one is of interest
-        let told = if options.seeds == 1 {
-            print_step
-        } else {
-            |_: &StepOutcome| ()
+        let watcher = match options.seeds {
+            1 => watcher.clone(),
+            _ => watcher.silent(),
         };
-        let simulated = simulate(scenario, file, seed, options.trace.is_some(), told).await?;
+        let keeps_all = options.trace.is_some();
+        let simulated = simulate(scenario, file, seed, keeps_all, &watcher).await?;
         let Simulated {
             result: outcome,
             trace,
@@ -60,9 +61,12 @@ pub(super) async fn run(
             write_trace(path, &trace)?;
         }
         if !outcome.is_passed() {
+            if watcher.is_stopped() {
+                return Ok(outcome);
+            }
             print_failed(seed, &trace);
             if options.shrink {
-                shrink(scenario, file, seed, &outcome).await?;
+                shrink(scenario, file, seed, &outcome, &watcher.silent()).await?;
             }
             return Ok(outcome);
         }
@@ -79,23 +83,25 @@ async fn simulate(
     file: &Path,
     seed: u64,
     keeps_all: bool,
-    told: fn(&StepOutcome),
+    watcher: &Watcher,
 ) -> anyhow::Result<Simulated<Outcome>> {
     let directory =
         tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
     let (file, path) = (file.to_owned(), directory.path().to_owned());
+    let watcher = watcher.clone();
     let mut scenario = scenario.clone();
     scenario.set_seed(seed);
     let (done, ended) = oneshot::channel();
     thread::Builder::new()
         .name("simulation".to_owned())
         .spawn(move || {
-            let running = scenario::run(&scenario, &file, &path, &told);
+            let told = |progress: Progress<'_>| watcher.note(progress);
+            let running = scenario::run(&scenario, &file, &path, &told, &watcher.stop);
             let ran = match keeps_all {
                 true => clock::simulate_with_trace(seed, running),
                 false => clock::simulate(seed, running),
             };
-            // nobody waits after a signal
+            // nobody waits after a second signal
             let _ = done.send(ran);
         })
         .context("cannot start a thread for the simulation")?;
@@ -128,6 +134,7 @@ async fn shrink(
     file: &Path,
     seed: u64,
     failed: &Outcome,
+    watcher: &Watcher,
 ) -> anyhow::Result<()> {
     let (faults, failure) = (scenario.faults(), failed.failure());
     let mut runs = 0;
@@ -143,7 +150,10 @@ async fn shrink(
             .map(|(_, fault)| fault)
             .collect();
         let smaller = scenario.without(&removed);
-        let ran = simulate(&smaller, file, seed, false, |_| ()).await?;
+        let ran = simulate(&smaller, file, seed, false, watcher).await?;
+        if watcher.is_stopped() {
+            bail!("stopped by a signal before the smallest set of faults was found");
+        }
         anyhow::Ok(ran.result.failure() == failure)
     });
     let kept = kept.await?;

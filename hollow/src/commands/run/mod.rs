@@ -3,6 +3,7 @@
 use std::{
     fs::OpenOptions,
     path::{Path, PathBuf},
+    pin::pin,
     process::ExitCode,
 };
 
@@ -12,11 +13,13 @@ use limits::{open_regular_file, read_regular_text};
 use wire::text::count;
 
 mod fast;
+mod watcher;
 
-use super::{Signals, print_line, up::start_recording};
+use self::watcher::{Watcher, print_step};
+use super::{Signals, print_line, screen::Screen, up::start_recording};
 use crate::{
     cli::Run,
-    scenario::{self, Faulty, Scenario, StepOutcome, Verdict},
+    scenario::{self, Faulty, Outcome, Progress, Scenario},
 };
 
 /// The largest scenario, in bytes.
@@ -55,28 +58,12 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
             .iter()
             .for_each(|it| scenario.set_recorder(it.recorder()));
     }
-    let mut signals = Signals::listen()?;
-    let mut outcomes = Vec::new();
-    for (file, scenario) in &scenarios {
-        print_line(&format!("{} ({})", scenario.name, file.display()));
-        let running = async {
-            if options.fast {
-                return fast::run(scenario, file, &options).await;
-            }
-            let directory =
-                tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
-            let running = scenario::run(scenario, file, directory.path(), &print_step);
-            Ok(Box::pin(running).await)
-        };
-        clock::select! {
-            // cancel-safe: the program ends then, and the directory is removed.
-            outcome = Box::pin(running) => outcomes.push(outcome?),
-            () = signals.wait() => bail!("stopped by a signal before all steps were done"),
-        }
-    }
+    let outcomes = Box::pin(run_all(&scenarios, &options)).await;
+    // also after a signal: what was done until then is known
     if let Some(recording) = recording {
         recording.finish();
     }
+    let (outcomes, is_stopped) = outcomes?;
     if let Some(junit) = &options.junit {
         std::fs::write(junit, scenario::junit(&outcomes)).with_context(|| {
             format!(
@@ -84,6 +71,9 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
                 junit.display()
             )
         })?;
+    }
+    if is_stopped {
+        bail!("stopped by a signal before all steps were done");
     }
     let passed = outcomes
         .iter()
@@ -100,22 +90,41 @@ pub(super) async fn run(options: Run) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn print_step(step: &StepOutcome) {
-    let place = if step.line == 0 {
-        String::new()
-    } else {
-        format!("line {}", step.line)
-    };
-    let took = step.took.as_secs_f64();
-    let (mark, why) = match &step.verdict {
-        Verdict::Passed => ("ok  ", String::new()),
-        Verdict::Failed(why) => ("FAIL", format!(": {why}")),
-        Verdict::Skipped => ("-   ", String::new()),
-    };
-    print_line(&format!(
-        "  {mark} {took:>7.3} s  {place:<9} {}{why}",
-        step.title
-    ));
+/// Runs scenarios until a signal; returns the outcomes, and whether there was one.
+async fn run_all(
+    scenarios: &[(PathBuf, Scenario)],
+    options: &Run,
+) -> anyhow::Result<(Vec<Outcome>, bool)> {
+    let mut signals = Signals::listen()?;
+    let (screen, mut outcomes) = (Screen::of_stdout(), Vec::new());
+    for (file, scenario) in scenarios {
+        print_line(&format!("{} ({})", scenario.name, file.display()));
+        let watcher = Watcher::default();
+        let running = async {
+            if options.fast {
+                return fast::run(scenario, file, options, &watcher).await;
+            }
+            let directory =
+                tempfile::tempdir().context("cannot create a temporary directory for the nodes")?;
+            let told = |progress: Progress<'_>| watcher.note(progress);
+            let running = scenario::run(scenario, file, directory.path(), &told, &watcher.stop);
+            Ok(Box::pin(running).await)
+        };
+        let mut running = pin!(screen.wait(|| watcher.step(), Box::pin(running)));
+        let outcome = clock::select! {
+            // cancel-safe: it is awaited again
+            outcome = &mut running => outcome?,
+            () = signals.wait() => {
+                watcher.stop.cancel();
+                signals.drain(running).await??
+            }
+        };
+        outcomes.push(outcome);
+        if watcher.is_stopped() {
+            return Ok((outcomes, true));
+        }
+    }
+    Ok((outcomes, false))
 }
 
 /// Returns the given files, and those in given directories by name.
