@@ -67,6 +67,8 @@ pub struct Script {
     pub skipped: BTreeMap<&'static str, u64>,
     /// The offset at which the file ends within a block.
     pub truncated: Option<u64>,
+    /// Connections that have no end: the recording is still written, or its program was killed.
+    pub open: usize,
     bytes: usize,
 }
 
@@ -153,6 +155,7 @@ impl Script {
                 Line::Unknown => {}
             }
         }
+        script.open = open.len();
         Ok(script)
     }
 

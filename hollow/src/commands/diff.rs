@@ -44,6 +44,12 @@ pub(super) fn read(file: &Path, selection: &Selection) -> anyhow::Result<Script>
             "{name} ends within a block at byte {offset}; the rest was not recorded"
         ));
     }
+    if script.truncated.is_none() && script.open > 0 {
+        let open = count(script.open, "connection");
+        warn(&format!(
+            "{name} has no end of {open}: its program still runs or was killed, and the last messages may be missing"
+        ));
+    }
     if script.lost > 0 {
         let frames = count(script.lost, "frame");
         warn(&format!(
