@@ -30,6 +30,9 @@ use crate::cli::{Access, ListArgs};
 /// Timeout of a request to a cloud.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// What else `down` offers if there are several clouds.
+const ALL: &str = ", or stop all with --all";
+
 /// Text of an empty list.
 const NONE: &str = "no cloud is running; start one with `cloudsim up`";
 
@@ -180,7 +183,8 @@ pub(super) async fn down(
         );
     }
     if !is_all {
-        clouds = choose_one(access, clouds)?.into_iter().collect();
+        let variable = environment::split_paths(std::env::var_os("KUBECONFIG"));
+        clouds = choose_one(access, &variable, clouds)?.into_iter().collect();
     }
     if clouds.is_empty() {
         print_line("no cloud is running; nothing to stop");
@@ -204,16 +208,31 @@ pub(super) async fn down(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the only cloud, or that of the files of `$KUBECONFIG` or of the current directory.
-fn choose_one(access: &Access, clouds: Vec<RunningCloud>) -> anyhow::Result<Option<RunningCloud>> {
-    let variable = environment::split_paths(std::env::var_os("KUBECONFIG"));
-    if clouds.len() > 1
-        && access.kubeconfig.is_none()
-        && let [cloud] = choice::in_files(&clouds, &variable).as_slice()
-    {
+/// Returns the only cloud, or that of the files of `$KUBECONFIG` or of the current directory. `$KUBECONFIG` without options never means a
+/// cloud with another kubeconfig, as what it names may be gone.
+fn choose_one(
+    access: &Access,
+    variable: &[PathBuf],
+    clouds: Vec<RunningCloud>,
+) -> anyhow::Result<Option<RunningCloud>> {
+    if access.kubeconfig.is_some() || access.context.is_some() {
+        return choice::only(clouds, ALL);
+    }
+    let here = choice::in_files(&clouds, variable);
+    if let (true, [cloud]) = (clouds.len() > 1, here.as_slice()) {
         return Ok(Some(cloud.clone()));
     }
-    choice::only(clouds, ", or stop all with --all")
+    let elsewhere = |cloud: &RunningCloud| cloud.kubeconfig.is_some() && here.is_empty();
+    if !variable.is_empty()
+        && let [cloud] = clouds.as_slice()
+        && elsewhere(cloud)
+    {
+        bail!(
+            "$KUBECONFIG names no running cloud, but {name} runs; stop it with `cloudsim down --context {name}`",
+            name = cloud.name()
+        );
+    }
+    choice::only(clouds, ALL)
 }
 
 /// Prints a kubeconfig for one cloud alone, with its credentials.
@@ -294,10 +313,27 @@ mod tests {
         let own = Process::of(std::process::id()).unwrap();
         let two = || vec![cloud(own.clone(), "blue"), cloud(own.clone(), "green")];
         let none = access(None, None);
-        assert!(choose_one(&none, Vec::new()).unwrap().is_none());
-        let first = choose_one(&none, vec![cloud(own.clone(), "blue")]).unwrap();
-        assert_eq!(first.unwrap().name(), "blue");
-        let refused = choose_one(&access(Some("/nowhere/kubeconfig"), None), two()).unwrap_err();
+        assert!(choose_one(&none, &[], Vec::new()).unwrap().is_none());
+        let one = || vec![cloud(own.clone(), "blue")];
+        let [here, gone] = ["/nowhere/kubeconfig", "/gone"].map(|file| [PathBuf::from(file)]);
+        for (access, variable) in [
+            (&none, &[][..]),
+            (&none, &here),
+            (&access(None, Some("blue")), &gone),
+        ] {
+            let first = choose_one(access, variable, one()).unwrap();
+            assert_eq!(first.unwrap().name(), "blue");
+        }
+        let refused = choose_one(&none, &gone, one()).unwrap_err().to_string();
+        assert!(refused.contains("down --context blue"), "{refused}");
+        let in_cluster = RunningCloud {
+            kubeconfig: None,
+            ..cloud(own.clone(), "kind")
+        };
+        let found = choose_one(&none, &gone, vec![in_cluster]).unwrap();
+        assert_eq!(found.unwrap().name(), "kind");
+        let named = access(Some("/nowhere/kubeconfig"), None);
+        let refused = choose_one(&named, &[], two()).unwrap_err();
         let refused = refused.to_string();
         for part in ["2 clouds", "blue", "green", "--context", "--all"] {
             assert!(refused.contains(part), "{part}: {refused}");
