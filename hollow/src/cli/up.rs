@@ -158,12 +158,12 @@ pub struct Up {
     #[arg(long, value_name = "FILE", requires = "data_dir", help_heading = headings::STORAGE)]
     pub key_file: Option<PathBuf>,
 
-    /// Number of simulated nodes to run in this process
+    /// Number of simulated nodes to run in this process; each needs about 0.5 MB of memory
     #[arg(long, value_name = "COUNT", default_value = "0", value_parser = values::number::<usize>(..),
         help_heading = headings::NODES)]
     pub nodes: usize,
 
-    /// Start like another cluster: from the output of `kubectl get KINDS -A -o yaml`. Its Nodes become simulated nodes
+    /// Start from a file: a cluster's objects (`kubectl get KINDS -A -o yaml`), whose Nodes become simulated nodes, or a snapshot
     #[arg(long, value_name = "FILE", conflicts_with = "cluster", help_heading = headings::NODES)]
     pub from: Option<PathBuf>,
 

@@ -21,6 +21,7 @@ use tokio::{
     process::{Child, Command},
     time::timeout,
 };
+use wire::text::printable_lines;
 
 use super::{Signals, output, process::Process, running::Records, screen::Screen};
 use crate::cli::Up;
@@ -75,6 +76,7 @@ pub(super) async fn run(up: &Up, nodes: usize, records: &Records) -> anyhow::Res
         .iter()
         .any(|cloud| Some(&cloud.process) == process.as_ref() && !cloud.is_starting);
     if is_ready {
+        copy_warnings(&path, earlier)?;
         return Ok(ExitCode::SUCCESS);
     }
     let ended = timeout(END_TIMEOUT, child.wait()).await;
@@ -130,6 +132,17 @@ async fn show(child: &mut Child) {
         // A stdout that cannot be written does not end the cloud.
         output::put_bytes(part.get(..count).unwrap_or_default());
     }
+}
+
+/// Copies what the cloud wrote to its log until it was ready to stderr, as without `--detach`.
+fn copy_warnings(path: &Path, earlier: u64) -> anyhow::Result<()> {
+    let mut file = open_regular_file(path, OpenOptions::new().read(true))?;
+    file.seek(SeekFrom::Start(earlier))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_SCREEN_BYTES).read_to_end(&mut bytes)?;
+    let text = printable_lines(&String::from_utf8_lossy(&bytes));
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    Ok(())
 }
 
 /// Returns the end of the log, without what `earlier` clouds wrote. A log in the directory of the records is removed: nobody would find it.
