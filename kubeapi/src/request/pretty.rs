@@ -34,7 +34,7 @@ pub(crate) async fn indent(response: Response<Body>) -> Response<Body> {
     if size.is_none_or(|size| size > MAX_BYTES) {
         return response;
     }
-    rewrite(response, JSON, |value| serde_json::to_string_pretty(value)).await
+    rewrite(response, JSON, serde_json::to_string_pretty).await
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
 
 /// Returns the response as YAML, if it is JSON.
 pub(crate) async fn convert_response(response: Response<Body>) -> Response<Body> {
-    rewrite(response, YAML, |value| serde_saphyr::to_string(value)).await
+    rewrite(response, YAML, serde_saphyr::to_string).await
 }
 
 #[cfg(test)]
