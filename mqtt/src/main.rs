@@ -8,7 +8,7 @@ use mqtt::{Config, Listener, Tls};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// An MQTT 3.1.1 and 5 broker.
+/// An MQTT 3.1, 3.1.1 and 5 broker.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {

@@ -19,6 +19,8 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Connect {
     pub(crate) version: Version,
+    /// Whether the client speaks MQTT 3.1, whose packets are those of 3.1.1. Its CONNACK does not say whether there was a session.
+    pub(crate) is_31: bool,
     /// Clean session (3.1.1) or clean start (5).
     pub(crate) clean: bool,
     /// The keep-alive, seconds; 0 means none.
@@ -69,7 +71,7 @@ const RESERVED: u8 = 0x01;
 
 /// Decodes the body of a CONNECT.
 pub(super) fn read(reader: &mut Reader<'_>) -> Result<Connect, Fault> {
-    let version = version(reader)?;
+    let (version, is_31) = version(reader)?;
     let flags = reader.byte()?;
     check_flags(version, flags)?;
     let keep_alive = reader.two()?;
@@ -77,7 +79,13 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Connect, Fault> {
         Version::V5 => properties::read(reader, properties::CONNECT)?,
         Version::V311 => Properties::default(),
     };
-    let client = reader.string()?.into();
+    let client: Arc<str> = reader.string()?.into();
+    if is_31 && client.is_empty() {
+        return Err(Fault::new(
+            Reason::ClientIdentifierNotValid,
+            "MQTT 3.1 has no empty client identifier",
+        ));
+    }
     let will = if flags & WILL == 0 {
         None
     } else {
@@ -98,6 +106,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Connect, Fault> {
     let lasting = if clean { 0 } else { u32::MAX };
     Ok(Connect {
         version,
+        is_31,
         clean,
         keep_alive,
         client,
@@ -117,14 +126,16 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Connect, Fault> {
     })
 }
 
-fn version(reader: &mut Reader<'_>) -> Result<Version, Fault> {
+/// Returns the version, and whether it is 3.1.
+fn version(reader: &mut Reader<'_>) -> Result<(Version, bool), Fault> {
     let name = reader.string()?;
     match (name, reader.byte()?) {
-        ("MQTT", 4) => Ok(Version::V311),
-        ("MQTT", 5) => Ok(Version::V5),
+        ("MQIsdp", 3) => Ok((Version::V311, true)),
+        ("MQTT", 4) => Ok((Version::V311, false)),
+        ("MQTT", 5) => Ok((Version::V5, false)),
         ("MQTT" | "MQIsdp", _) => Err(Fault::new(
             Reason::UnsupportedVersion,
-            "only MQTT 3.1.1 and 5 are spoken",
+            "only MQTT 3.1, 3.1.1 and 5 are supported",
         )),
         _ => Err(Fault::malformed("the protocol's name is not MQTT")),
     }

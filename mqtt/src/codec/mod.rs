@@ -1,4 +1,4 @@
-//! Codec for MQTT 3.1.1 and 5 packets: those that a server reads ([`decode()`]) and those that it writes ([`encode`]).
+//! Codec for MQTT 3.1, 3.1.1 and 5 packets: those that a server reads ([`decode()`]) and those that it writes ([`encode`]).
 //!
 //! It was written for this broker because client codecs are lenient where a server must refuse: reserved bits, repeated properties, U+0000
 //! in strings, lengths that are not in their shortest form, and sizes before anything is allocated.
@@ -24,7 +24,7 @@ use crate::message::{KEPT, Message, QoS};
 /// The MQTT version of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// MQTT 3.1.1, protocol level 4.
+    /// MQTT 3.1.1, protocol level 4, and 3.1, level 3, with the same packets.
     V311,
     /// MQTT 5, protocol level 5.
     V5,

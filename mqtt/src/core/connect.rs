@@ -163,7 +163,7 @@ impl Core {
             self.take_over(old, connect.clean);
         }
         let expiry = self.expiry(connect);
-        let present = self.clients.contains_key(&client);
+        let present = !connect.is_31 && self.clients.contains_key(&client);
         let id = match self.clients.get(&client) {
             Some(id) => *id,
             None => {

@@ -46,11 +46,18 @@ pub(super) fn table() -> Vec<Row> {
 
 fn connecting() -> Vec<Row> {
     let level = |name: &[u8], level| packet(0x10, &[name, &[level, 2, 0, 0], &text("a")]);
+    let old = |id: &str| packet(0x10, &[b"\0\x06MQIsdp", &[3, 0, 0, 0], &text(id)]);
     vec![
         ("MQTT-3.1.0-1", "the first packet is CONNECT", vec![Send(A, vec![0xC0, 0]), Closed(A)]),
         ("MQTT-3.1.0-2", "a second CONNECT ends the connection", with_a(vec![Send(A, clean311("a")), Closed(A)])),
         ("MQTT-3.1.2-1", "another protocol name is refused", vec![Send(A, level(b"\0\x04MQTX", 4)), Closed(A)]),
-        ("MQTT-3.1.2-2", "another level is answered 0x01", vec![Send(A, level(b"\0\x06MQIsdp", 3)), Gets(A, connack(0, 1)), Closed(A)]),
+        ("MQTT-3.1.2-2", "another level is answered 0x01", vec![Send(A, level(b"\0\x06MQIsdp", 2)), Gets(A, connack(0, 1)), Closed(A)]),
+        ("MQTT-3.1.2-2", "MQTT 3.1 is supported as well", vec![Send(A, level(b"\0\x06MQIsdp", 3)), Gets(A, connack(0, 0)), Pings(A)]),
+        ("MQTT-3.1.2-2", "without a flag for the session", vec![
+            Send(B, lasting311("a")), Gets(B, connack(0, 0)), Send(B, vec![0xE0, 0]), Closed(B),
+            Send(A, old("a")), Gets(A, connack(0, 0)), Pings(A),
+        ]),
+        ("MQTT-3.1.2-2", "and without an empty identifier", vec![Send(A, old("")), Gets(A, connack(0, 2)), Closed(A)]),
         ("MQTT-3.1.2-3", "the reserved connect flag is 0", vec![Send(A, connect311(3, 0, &[&text("a")])), Closed(A)]),
         ("MQTT-3.1.2-11", "without a will its QoS is 0", vec![Send(A, connect311(0x0A, 0, &[&text("a")])), Closed(A)]),
         ("MQTT-3.1.2-14", "a will's QoS is not 3", vec![Send(A, will(0x1E, "w", "x")), Closed(A)]),
