@@ -1,6 +1,7 @@
 //! A snapshot: the whole state of a cloud in memory and of its nodes, from which it starts again as it was.
 //!
-//! A file has one JSON value in each line: [`Head`], the objects of the cloud, and then each node. It contains private keys and Secrets.
+//! A file has one JSON value in each line: [`Head`], the objects of the cloud, each node, and a checksum of all of it. It contains private
+//! keys and Secrets.
 
 use std::{
     fmt, io,
@@ -42,6 +43,9 @@ pub enum Error {
         /// The error of the parser.
         source: serde_json::Error,
     },
+    /// Its checksum is wrong.
+    #[error("the snapshot {0} is damaged: its checksum does not match; take the snapshot again")]
+    Checksum(String),
     /// Another version of this program wrote the file.
     #[error(
         "version {found} wrote the snapshot {path}, this is {}; start it with that version", env!("CARGO_PKG_VERSION")
@@ -66,6 +70,14 @@ struct Head {
     taken: Timestamp,
     /// The number of nodes.
     nodes: usize,
+}
+
+/// The last line of a file.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct End {
+    /// CRC-32 of the lines before, with their ends.
+    crc32: u32,
 }
 
 /// The state of a cloud and of its nodes.
@@ -109,10 +121,18 @@ impl Snapshot {
         };
         let cloud = next.parse()?;
         let nodes = (0..head.nodes).map(|_| next.parse());
+        let nodes = nodes.collect::<Result<_, _>>()?;
+        let end: End = next.parse()?;
+        let size = text.trim_ascii_end().len();
+        let last = text[..size].iter().rposition(|byte| *byte == b'\n');
+        let body = text.get(..last.map_or(0, |last| last + 1));
+        if crc32fast::hash(body.unwrap_or_default()) != end.crc32 {
+            return Err(Error::Checksum(name));
+        }
         Ok(Some(Self {
             taken: head.taken,
             cloud,
-            nodes: nodes.collect::<Result<_, _>>()?,
+            nodes,
         }))
     }
 
@@ -139,9 +159,18 @@ impl Snapshot {
     /// Returns the lines of a file.
     pub fn into_lines(self) -> impl Iterator<Item = Vec<u8>> + Send + 'static {
         let first = [json_line(&self.head()), json_line(&self.cloud)];
-        first
-            .into_iter()
-            .chain(self.nodes.into_iter().map(|node| json_line(&node)))
+        let nodes = self.nodes.into_iter().map(|node| json_line(&node));
+        let mut lines = first.into_iter().chain(nodes);
+        let mut sum = Some(crc32fast::Hasher::new());
+        std::iter::from_fn(move || match lines.next() {
+            Some(line) => {
+                sum.as_mut()?.update(&line);
+                Some(line)
+            }
+            None => Some(json_line(&End {
+                crc32: sum.take()?.finalize(),
+            })),
+        })
     }
 }
 

@@ -80,9 +80,9 @@ async fn write_state(client: &Client, file: &mut impl Write) -> anyhow::Result<u
         line.clear();
     }
     file.flush()?;
-    // the head, the cloud, and each node
+    // the head, the cloud, each node, and the checksum
     anyhow::ensure!(
-        lines == nodes + 2,
+        lines == nodes + 3,
         "the cloud ended before the snapshot was complete"
     );
     Ok(nodes)

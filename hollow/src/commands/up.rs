@@ -48,6 +48,13 @@ pub(super) async fn run(up: Up) -> anyhow::Result<ExitCode> {
         anyhow::bail!("a snapshot is restored into memory: remove --data-dir");
     }
     let nodes = up.nodes + origin.machines().len();
+    if up.max_nodes.is_some_and(|limit| nodes > limit) {
+        anyhow::bail!(
+            "{} are more than --max-nodes {} allows; give it a larger number",
+            count(nodes, "simulated node"),
+            up.max_nodes.unwrap_or_default()
+        );
+    }
     up.properties.check(nodes)?;
     if up.from.is_some() && up.properties != NodeProperties::default() {
         anyhow::bail!(

@@ -48,6 +48,9 @@ pub enum Error {
     /// The text is no YAML or JSON.
     #[error("the dump is no YAML or JSON: {0}")]
     Syntax(String),
+    /// There is nothing in it.
+    #[error("{0} contains no Kubernetes objects; write it with `kubectl get KINDS -A -o yaml`")]
+    Empty(String),
     /// Something in it is no object.
     #[error(
         "{place} of the dump is no Kubernetes object: {missing} is missing; correct or remove it"
@@ -121,7 +124,11 @@ impl Dump {
             path: path.display().to_string(),
             source,
         })?;
-        Self::parse(&text)
+        let dump = Self::parse(&text)?;
+        if dump.machines.is_empty() && dump.objects.is_empty() && dump.skipped.is_empty() {
+            return Err(Error::Empty(path.display().to_string()));
+        }
+        Ok(dump)
     }
 
     /// Parses documents of YAML or JSON: objects, or lists of them.

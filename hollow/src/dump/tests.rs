@@ -275,6 +275,12 @@ fn what_is_no_dump_is_an_error() {
         assert!(error.starts_with(start), "{text}: {error}");
     }
     assert_eq!(dump("").objects(), 0);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let refused = Dump::read(file.path()).unwrap_err().to_string();
+    assert!(
+        refused.contains("contains no Kubernetes objects"),
+        "{refused}"
+    );
 }
 
 const SHOP: &str = "

@@ -132,6 +132,13 @@ async fn a_cloud_goes_on_as_it_was() {
         .unwrap();
     cloud.stop().await.unwrap();
 
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    let damaged = directory.path().join("damaged");
+    std::fs::write(&damaged, bytes).unwrap();
+    assert!(Snapshot::read(&damaged).is_err());
+
     let snapshot = Snapshot::read(&file).unwrap().unwrap();
     let second = TestCloud::builder()
         .nodes(0)
@@ -217,6 +224,14 @@ fn what_is_no_usable_snapshot_says_why() {
         (
             format!("{}\n{cloud}\n", head(own, 1)),
             "line 3 of the snapshot",
+        ),
+        (
+            format!("{}\n{cloud}\n", head(own, 0)),
+            "line 3 of the snapshot",
+        ),
+        (
+            format!("{}\n{cloud}\n{}\n", head(own, 0), json!({"crc32": 7})),
+            "the snapshot ",
         ),
     ] {
         std::fs::write(&file, text).unwrap();
