@@ -17,6 +17,7 @@ mod helm;
 mod image;
 mod jobs;
 mod kubectl;
+mod mounts;
 mod mqtt;
 pub mod pages;
 mod pods;
@@ -42,6 +43,7 @@ pub use self::{
     image::cloudsim_image,
     jobs::actions,
     kubectl::Kubectl,
+    mounts::Mounts,
     mqtt::mosquitto,
     ports::{ANY_PORTS, Ports},
     process::Process,

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use anyhow::Context;
 use tempfile::TempDir;
 
-use crate::{AGENT, Cloud, Node, Ports, Process, Rig, Runtime, rig::with_setting, run};
+use crate::{AGENT, Cloud, Mounts, Node, Ports, Process, Rig, Runtime, rig::with_setting, run};
 
 /// Starts mosquitto on this port of 127.0.0.1, with sessions below `directory` and access for everybody. `make needs` installs it.
 pub fn mosquitto(directory: &Path, port: u16) -> anyhow::Result<Process> {
@@ -58,6 +58,7 @@ impl Rig {
             config,
             pods: path.join("node/kubelet/pods"),
             port: cloud.ports.node,
+            mounts: Mounts::below(path),
         };
         Ok(Self {
             node,

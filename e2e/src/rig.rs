@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    AGENT, Api, CLOUDSIM, Cri, Kubectl, Ports, Process, binary, cgroups::driver, run, until,
+    AGENT, Api, CLOUDSIM, Cri, Kubectl, Mounts, Ports, Process, binary, cgroups::driver, run, until,
 };
 
 /// The node's name.
@@ -200,6 +200,8 @@ pub struct Node {
     pub pods: PathBuf,
     /// The port of health and metrics.
     pub port: u16,
+    /// The mounts of its pods; behind the process, so that it has ended before.
+    pub mounts: Mounts,
 }
 
 impl Node {
@@ -213,6 +215,7 @@ impl Node {
             config,
             pods: directory.join("node/kubelet/pods"),
             port: cloud.ports.node,
+            mounts: Mounts::below(directory),
         })
     }
 

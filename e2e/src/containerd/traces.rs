@@ -14,9 +14,9 @@ use nix::{
     unistd::Pid,
 };
 
-use super::proc_file::read;
 use crate::{
     cgroups::{hierarchies, hierarchy, id, is_pods, pod_group},
+    mounts::mounts,
     rig::group_root,
     until,
 };
@@ -237,20 +237,6 @@ fn names(directory: &Path) -> BTreeSet<String> {
     entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect()
-}
-
-/// Returns the mounts below a directory, the newest first.
-fn mounts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let text = read("/proc/self/mountinfo")?;
-    let points = text
-        .lines()
-        .filter_map(|line| line.split(' ').nth(4))
-        .map(PathBuf::from);
-    let mut below: Vec<_> = points
-        .filter(|point| point.starts_with(directory))
-        .collect();
-    below.reverse();
-    Ok(below)
 }
 
 /// Returns the shims whose arguments name a path below `directory`.

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, ensure};
 
 use super::{Block, Page, Step, Terminal, is_endless, root, shows};
-use crate::{AGENT, CLOUDSIM, Output, Process, binary, mapper_example, until};
+use crate::{AGENT, CLOUDSIM, Mounts, Output, Process, binary, mapper_example, until};
 
 /// What a program has printed when it is ready, by the beginning of its command.
 const READY: [(&str, &str); 3] = [
@@ -55,6 +55,8 @@ pub struct Session {
     /// Whether a page started a cloud in the background, which a failed test leaves running.
     is_detached: bool,
     logs: PathBuf,
+    /// Behind the programs, which have ended before.
+    _mounts: Mounts,
 }
 
 impl Session {
@@ -97,6 +99,7 @@ impl Session {
             cloud: String::new(),
             is_detached: false,
             logs,
+            _mounts: Mounts::below(directory),
         })
     }
 

@@ -12,7 +12,8 @@ use std::{
 use anyhow::{Context, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use e2e::{
-    AGENT, CLOUDSIM, Cloud, NODE, Node, Ports, Process, Rig, Runtime, binary, mosquitto, run, until,
+    AGENT, CLOUDSIM, Cloud, Mounts, NODE, Node, Ports, Process, Rig, Runtime, binary, mosquitto,
+    run, until,
 };
 use serde_json::Value;
 
@@ -95,6 +96,7 @@ impl World {
             config,
             pods: path.join("node/kubelet/pods"),
             port: cloud.ports.node,
+            mounts: Mounts::below(&path),
         };
         let server = |name: &str, port: u16| {
             let mut command = Command::new("python3");
