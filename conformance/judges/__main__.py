@@ -9,9 +9,11 @@ The suites are in conformance/suites.toml, why cases fail in conformance/reasons
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
+import check
 import page
 import report
 import suites
@@ -28,17 +30,24 @@ def main():
     parser.add_argument("--cluster", type=Path, help="a kubeconfig: run against this cluster instead of cloudsim, and write no report")
     parser.add_argument("--root", type=Path, default=ROOT, help="the repository whose reports are checked")
     options = parser.parse_args()
-    known = suites.read(options.root)
-    if options.command == "run":
-        faults = run(options, known)
-    else:
-        faults = report.check(options.root, known)
-    if options.command == "check":
-        faults += page.check(options.root, known)
-    elif not options.cluster:
-        page.write(options.root, known)
+    # so that what runs is stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: stopped by a signal; no report was written"))
+    try:
+        known = suites.read(options.root)
+        faults = run(options, known) if options.command == "run" else check.check(options.root, known)
+        if options.command == "check":
+            # the page is made of reports that are right
+            faults = faults or page.check(options.root, known)
+        elif not options.cluster:
+            page.write(options.root, known)
+    except suites.Failure as failure:
+        faults = [failure]
+    except KeyboardInterrupt:
+        sys.exit("error: stopped by a signal; no report was written")
     for fault in faults:
         print(f"error: {fault}", file=sys.stderr)
+    if not faults and options.command == "check":
+        print(f"the reports of {len(known)} suites agree with their reasons, the page and all earlier commits")
     return 1 if faults else 0
 
 
@@ -46,11 +55,17 @@ def run(options, known):
     unknown = [name for name in options.suite if name not in known]
     if unknown:
         return [f"no suite {name} in conformance/suites.toml; it has {', '.join(sorted(known))}" for name in unknown]
+    if options.cluster and not options.cluster.is_file():
+        return [f"{options.cluster} does not exist; name a kubeconfig with --cluster"]
     faults = []
     for name in options.suite or sorted(known):
         suite = known[name]
         if suite.kind == "directory" and not options.suites:
-            print(f"{name}: not run; give the directory that has {suite.package}: SUITES=DIRECTORY")
+            origin = suite.origin or "conformance/suites.toml says where from"
+            print(f"{name}: not run; get version {suite.version} ({origin}) as DIRECTORY/{suite.package}, and give SUITES=DIRECTORY")
+            continue
+        if options.cluster and "cloudsim" not in suite.servers:
+            print(f"{name}: not run; it does not test a cluster")
             continue
         try:
             cases = suites.run(suite, options.built.resolve(), options.suites and options.suites.resolve(), options.cluster)

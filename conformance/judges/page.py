@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import report
+from servers import Failure
 
 BEGIN, END = "<!-- reports: written by `make judges` -->\n", "<!-- end of reports -->\n"
 #: How the line of README.md begins.
@@ -41,7 +42,10 @@ def summary(root, known):
 def parts(path):
     """Returns what is before, in and after the generated part of a page."""
     begin, end = (LINE, "\n") if path.name == "README.md" else (BEGIN, END)
-    before, _, rest = path.read_text().partition(begin)
+    text = path.read_text()
+    if text.count(begin) != 1 or end not in text.partition(begin)[2]:
+        raise Failure(f"{path} needs one part between {begin.strip()!r} and {end.strip() or 'the end of the line'!r}; restore it from git")
+    before, _, rest = text.partition(begin)
     inside, _, after = rest.partition(end)
     return (before, begin + inside + end, after)
 

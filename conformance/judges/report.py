@@ -2,12 +2,12 @@
 
 import datetime
 import fnmatch
-import subprocess
 import tomllib
 from pathlib import Path
 
 import yaml
 
+import history
 from results import FAILED, PASSED, SKIPPED
 
 #: Whose fault a failed case is.
@@ -25,16 +25,15 @@ def reasons(root):
 
 
 def read(root, name):
-    """Returns a report and the cases that have passed once; `None` and nothing if the suite has not run."""
+    """Returns a report and the cases that passed in it; `None` and nothing if the suite has not run."""
     path = folder(root) / f"{name}.yaml"
     if not path.exists():
         return None, set()
-    passed = path.with_suffix(".passed")
-    return yaml.safe_load(path.read_text()), set(passed.read_text().splitlines())
+    return yaml.safe_load(path.read_text()), set(path.with_suffix(".passed").read_text().splitlines())
 
 
-def build(root, suite, cases):
-    """Returns the report of a run, and the faults: cases that fail without a reason, and reasons that no case needs."""
+def build(root, suite, cases, fallen=()):
+    """Returns the report of a run, and the faults: cases that fail without a reason, unless they have fallen, and reasons that no case needs."""
     count = lambda outcome: sum(one[1] == outcome for one in cases)
     given = reasons(root).get(suite.name, [])
     failed, faults, used = [{"whose": entry["whose"], "why": entry["why"], "cases": []} for entry in given], [], set()
@@ -42,6 +41,8 @@ def build(root, suite, cases):
         if outcome != FAILED:
             continue
         number = next((number for number, entry in enumerate(given) if matches(entry, name)), None)
+        if number is None and name in fallen:
+            continue
         if number is None:
             faults.append(f"{suite.name}: {name} fails, and conformance/reasons.toml does not say why: {message}")
         else:
@@ -70,24 +71,37 @@ def build(root, suite, cases):
 
 
 def matches(entry, name):
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in entry["cases"])
+    return any(is_like(name, pattern) for pattern in entry["cases"])
+
+
+def is_like(name, pattern):
+    """Whether a name has a pattern, in which * is any text, and brackets are brackets."""
+    return fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
 def commit(root):
     """Returns the commit, with `-dirty` if anything but reports differs from it."""
-    git = lambda *arguments: subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True).stdout.strip()
-    changed = git("status", "--porcelain", "--", ".", ":!conformance/reports", ":!docs/conformance.md", ":!README.md")
-    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + ("-dirty" if changed else "")
+    changed = history.git(root, "status", "--porcelain", "--", ".", ":!conformance/reports", ":!docs/conformance.md", ":!README.md")
+    return (history.git(root, "rev-parse", "--short=12", "HEAD").strip() or "unknown") + ("-dirty" if changed.strip() else "")
+
+
+def fallen(root, suite, outcomes):
+    """Returns the cases that have passed in this repository or an earlier commit, and do not pass in `outcomes`: name → (outcome, message). In
+    another version of a suite, cases may be missing."""
+    for version, passed in sorted(history.passed(root, suite.name).items()):
+        for name in sorted(passed):
+            outcome, message = outcomes.get(name, ("missing", ""))
+            if outcome in (FAILED, SKIPPED) or outcome == "missing" and version == suite.version:
+                yield name, outcome, message
 
 
 def write(root, suite, cases):
-    """Compares a run with the report of the repository and writes the new one, unless a case fails that has passed; returns the faults."""
-    document, faults = build(root, suite, cases)
-    old, once = read(root, suite.name)
-    passed = {name for name, outcome, _ in cases if outcome == PASSED}
-    is_same_version = old is not None and old["suite"]["version"] == suite.version
-    if is_same_version:
-        faults += [f"{suite.name}: {name} has passed before and does not pass now" for name in sorted(once - passed)]
+    """Compares a run with all reports that the repository has had and writes the new one, unless a case has fallen; returns the faults."""
+    outcomes = {name: tell for name, *tell in cases}
+    lost = {name: tell for name, *tell in fallen(root, suite, outcomes)}
+    document, faults = build(root, suite, cases, lost)
+    for name, (outcome, message) in lost.items():
+        faults.append(f"{suite.name}: {name} has passed before and does not pass now: {outcome}{message and ': ' + message}")
     statistics = document["profiles"][0]["statistics"]
     print(f"{suite.name}: {statistics['passed']} passed, {statistics['failed']} failed, {statistics['skipped']} skipped", flush=True)
     if faults:
@@ -95,33 +109,6 @@ def write(root, suite, cases):
     path = folder(root) / f"{suite.name}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=140))
-    path.with_suffix(".passed").write_text("".join(f"{name}\n" for name in sorted(passed)))
+    passed = sorted(name for name, outcome, _ in cases if outcome == PASSED)
+    path.with_suffix(".passed").write_text("".join(f"{name}\n" for name in passed))
     return []
-
-
-def check(root, known):
-    """Returns what is wrong with the reports of a repository, without running anything."""
-    faults = [f"{name}: conformance/reasons.toml has a suite that conformance/suites.toml has not" for name in reasons(root) if name not in known]
-    found = {path.stem for path in folder(root).glob("*.yaml")}
-    faults += [f"{name}: a report of a suite that conformance/suites.toml has not" for name in sorted(found - known.keys())]
-    for name in sorted(found & known.keys()):
-        faults += [f"{name}: {fault}" for fault in check_one(root, known[name])]
-    return faults
-
-
-def check_one(root, suite):
-    document, once = read(root, suite.name)
-    statistics = document["profiles"][0]["statistics"]
-    failed = [name for entry in document["failed"] for name in entry["cases"]]
-    given = {(entry["whose"], entry["why"]) for entry in reasons(root).get(suite.name, [])}
-    stated = {(entry["whose"], entry["why"]) for entry in document["failed"]}
-    if document["suite"]["version"] != suite.version:
-        yield f"the report is of version {document['suite']['version']}, conformance/suites.toml has {suite.version}; run the suite"
-    if len(failed) != statistics["failed"]:
-        yield f"{statistics['failed']} cases failed, but reasons are given for {len(failed)}"
-    if len(once) != statistics["passed"]:
-        yield f"{statistics['passed']} cases passed, but {len(once)} have passed once: a case that passes may not fail again"
-    for name in sorted(once & set(failed)):
-        yield f"{name} has passed before and does not pass now"
-    for whose, why in sorted(given ^ stated):
-        yield f"the report and conformance/reasons.toml differ in: {whose}: {why}"

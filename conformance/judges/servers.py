@@ -52,8 +52,11 @@ class Servers:
     def start(self, name, command, env=None):
         log = self.folder / f"{name}.log"
         with open(log, "wb") as output:
-            process = subprocess.Popen([str(word) for word in command], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output,
-                                       stderr=output, env={**os.environ, **(env or {})})
+            try:
+                process = subprocess.Popen([str(word) for word in command], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output,
+                                           stderr=output, env={**os.environ, **(env or {})})
+            except OSError as error:
+                raise Failure(f"cannot run {command[0]}: {error}; build it with `make judges`") from error
         self.processes.append(process)
         return process, log
 

@@ -1,8 +1,10 @@
 """The suites: what they are, where they come from, and how they run."""
 
+import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -15,6 +17,10 @@ import results
 from servers import Failure, Servers
 
 
+#: The locks of the suites that this process has run.
+LOCKS = []
+
+
 @dataclass
 class Suite:
     """A suite, as suites.toml has it."""
@@ -25,7 +31,7 @@ class Suite:
     version: str
     #: `pypi NAME`, `npm NAME`, or `directory NAME` for what the caller provides.
     source: str
-    #: Of the archive, or of all files of the directory.
+    #: Of the archive, or of all files of the directory but `vendor` and `.git`.
     sha256: str
     #: The program that it tests.
     subject: str
@@ -53,8 +59,14 @@ class Suite:
     files: dict = field(default_factory=dict)
     #: The folder in which it runs, in its files.
     folder: str = "."
+    #: Where the files of a directory come from.
+    origin: str = ""
     #: An OCI archive beside the suite's directory, which the caller provides: the images of its pods.
     images: str = ""
+
+    def __post_init__(self):
+        if self.kind not in ("pypi", "npm", "directory"):
+            raise ValueError(f"no source is called {self.kind}; there are pypi, npm and directory")
 
     @property
     def kind(self):
@@ -67,8 +79,11 @@ class Suite:
 
 def read(root):
     """Returns the suites of a repository by name."""
-    with open(root / "conformance/suites.toml", "rb") as file:
-        return {name: Suite(name=name, **entry) for name, entry in tomllib.load(file).items()}
+    try:
+        with open(root / "conformance/suites.toml", "rb") as file:
+            return {name: Suite(name=name, **entry) for name, entry in tomllib.load(file).items()}
+    except (ValueError, TypeError) as error:
+        raise Failure(f"conformance/suites.toml cannot be read: {error}") from error
 
 
 def work(suite, built):
@@ -85,6 +100,13 @@ def run(suite, built, given, cluster=None):
     print(f"{suite.name} {suite.version}", flush=True)
     here = work(suite, built)
     here.mkdir(parents=True, exist_ok=True)
+    # held until this process ends
+    lock = open(here / "lock", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise Failure(f"another run of this suite is under way in {here}; wait for its end") from error
+    LOCKS.append(lock)
     source = fetch(suite, here, given)
     remove_work(suite, built)
     (here / "run").mkdir(exist_ok=True)
@@ -114,21 +136,32 @@ def run(suite, built, given, cluster=None):
             execute([fill("{kubectl}"), "apply", "--server-side", "-f", fill(document)], source, env, here / "run/objects.log", 120)
         log = here / "suite.log"
         # a suite that found faults ends with an error: its results say so
-        execute([fill(word) for word in suite.run], source / suite.folder, env, log, suite.limit, must_succeed=False)
+        code = execute([fill(word) for word in suite.run], source / suite.folder, env, log, suite.limit, must_succeed=False)
         form = fill(suite.results) if suite.results.startswith("junit") else suite.results
-        cases = results.read(form, log)
-        if not cases:
-            raise Failure(f"no results; its output is in {log}")
+        cases = read_results(form, log)
+        count = lambda wanted: sum(outcome == wanted for _, outcome, _ in cases)
+        where = f"its output is in {log} and {log.with_suffix('.errors').name}"
+        if not count(results.PASSED) and not count(results.FAILED):
+            raise Failure(f"no case ran; {where}")
+        if code < 0 or code > 0 and not count(results.FAILED):
+            raise Failure(f"the suite ended with {code}, and its {len(cases)} results do not say why: not all cases ran; {where}")
         for number, (name, outcome, message) in enumerate(cases):
             for _ in range(3 if suite.again and outcome == results.FAILED else 0):
                 # pytest selects by the name of a function or of its parameter
                 names.update(case=name, test=name.rpartition(".")[2].rstrip("]").rpartition("[")[2])
                 execute([fill(word) for word in suite.again], source / suite.folder, env, here / "again.log", suite.limit, must_succeed=False)
-                if any(one[:2] == (name, results.PASSED) for one in results.read(form, here / "again.log")):
+                if any(one[:2] == (name, results.PASSED) for one in read_results(form, here / "again.log")):
                     print(f"{suite.name}: {name} failed, and passed when it was run again", flush=True)
                     cases[number] = (name, results.PASSED, message)
                     break
     return cases
+
+
+def read_results(form, log):
+    try:
+        return results.read(form, log)
+    except (OSError, SyntaxError) as error:
+        raise Failure(f"its results cannot be read: {error}; its output is in {log}") from error
 
 
 def replace(text, names):
@@ -149,18 +182,28 @@ def environment(here, packages):
 
 
 def execute(command, folder, env, log, limit, must_succeed=True):
-    """Runs a command with its output in a file, and its errors in one beside it."""
+    """Runs a command with its output in a file, and its errors in one beside it; returns its exit code. What it has started ends with it."""
     command, errors_log = [str(word) for word in command], Path(log).with_suffix(".errors")
     with open(log, "wb") as output, open(errors_log, "wb") as errors:
         try:
-            ended = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, timeout=limit)
-        except subprocess.TimeoutExpired as expired:
-            raise Failure(f"{command[0]} did not end within {limit} s; its output is in {log}") from expired
+            process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True)
         except OSError as error:
             raise Failure(f"cannot run {command[0]}: {error}") from error
-    if must_succeed and ended.returncode != 0:
+        try:
+            code = process.wait(limit)
+        except subprocess.TimeoutExpired as expired:
+            raise Failure(f"{command[0]} did not end within {limit} s; its output is in {log}") from expired
+        finally:
+            # also after a signal to this process
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+    if must_succeed and code != 0:
         told = "".join(path.read_text(errors="replace")[-1500:] for path in (Path(log), errors_log))
         raise Failure(f"{' '.join(command[:3])} failed; its output is in {log} and {errors_log.name}:\n{told}")
+    return code
 
 
 def fetch(suite, here, given):
@@ -199,10 +242,8 @@ def download(suite, here):
     pinned = {"pypi": f"{suite.package}=={suite.version}", "npm": f"{suite.package}@{suite.version}"}.get(suite.kind)
     if suite.kind == "pypi":
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", suite.package, "--dest", folder, pinned]
-    elif suite.kind == "npm":
-        command = ["npm", "pack", "--silent", "--pack-destination", folder, pinned]
     else:
-        raise Failure(f"no source is called {suite.kind}; there are pypi, npm and directory")
+        command = ["npm", "pack", "--silent", "--pack-destination", folder, pinned]
     execute(command, here, dict(os.environ), here / "download.log", 600)
     (archive,) = folder.iterdir()
     return archive

@@ -17,8 +17,6 @@ const FILES: [&str; 4] = [
     "README.md",
 ];
 const REPORTS: &str = "conformance/reports/suites";
-/// A suite that takes seconds.
-const QUICK: &str = "json-schema";
 
 fn judges(arguments: &[&str], root: &Path) -> anyhow::Result<Output> {
     let mut command = e2e::python("../../conformance/judges")?;
@@ -77,8 +75,13 @@ fn a_case_that_passed_once_and_fails_is_named() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a suite of two cases whose outcomes are these lines, in a repository of its own.
+/// Runs a suite of cases whose outcomes are these lines, in a repository of its own.
 fn run_lines(root: &Path, lines: &str) -> anyhow::Result<Output> {
+    run_suite(root, lines, "['cat', 'results']")
+}
+
+/// Does the same with a command that prints them.
+fn run_suite(root: &Path, lines: &str, command: &str) -> anyhow::Result<Output> {
     let suites = root.join("suites/lines");
     fs::create_dir_all(&suites)?;
     fs::create_dir_all(root.join("conformance/reports/suites"))?;
@@ -89,7 +92,7 @@ fn run_lines(root: &Path, lines: &str) -> anyhow::Result<Output> {
     .success()?;
     let suite = format!(
         "[lines]\ntitle = 'lines'\nversion = '1'\nsource = 'directory lines'\nsha256 = '{}'\nsubject = 'none'\nprofile = 'none'\n\
-         run = ['cat', 'results']\nresults = 'lines ^(?P<outcome>\\w+) (?P<name>\\w+)'\n",
+         limit = 3\nrun = {command}\nresults = 'lines ^(?P<outcome>\\w+) (?P<name>\\w+)'\n",
         String::from_utf8_lossy(&sum.stdout).trim()
     );
     fs::write(root.join("conformance/suites.toml"), suite)?;
@@ -104,6 +107,46 @@ fn run_lines(root: &Path, lines: &str) -> anyhow::Result<Output> {
     let (given, built) = (root.join("suites"), root.join("target"));
     let (given, built) = (given.display().to_string(), built.display().to_string());
     judges(&["run", "--suites", &given, "--built", &built], root)
+}
+
+#[test]
+fn a_suite_that_did_not_run_to_its_end_has_no_report() -> anyhow::Result<()> {
+    for (lines, command, why) in [
+        (
+            "ok a\n",
+            "['sh', '-c', 'cat results; exit 3']",
+            "the suite ended with 3, and its 1 results do not say why",
+        ),
+        (
+            "ok a\n",
+            "['sh', '-c', 'cat results; kill -SEGV $$']",
+            "the suite ended with -11",
+        ),
+        ("skipped a\n", "['cat', 'results']", "no case ran"),
+        ("", "['cat', 'results']", "no case ran"),
+        ("ok a\n", "['absent-program']", "cannot run absent-program"),
+        (
+            "ok a\n",
+            "['sh', '-c', 'cat results; sleep 77731 & sleep 77732']",
+            "did not end within 3 s",
+        ),
+    ] {
+        let root = tempfile::tempdir()?;
+        let root = root.path();
+        fs::create_dir_all(root.join("conformance"))?;
+        fs::write(root.join("conformance/reasons.toml"), "")?;
+        let found = run_suite(root, lines, command)?;
+        ensure!(found.code == Some(1), "{command}: {found:?}");
+        ensure!(found.stderr.contains(why), "{command}: {found:?}");
+        ensure!(!found.stderr.contains("Traceback"), "{command}: {found:?}");
+        ensure!(!root.join(REPORTS).join("lines.yaml").exists(), "{command}");
+    }
+    for entry in fs::read_dir("/proc")? {
+        let line = fs::read(entry?.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        ensure!(!line.starts_with("sleep\0777"), "{line}");
+    }
+    Ok(())
 }
 
 #[test]
@@ -133,7 +176,7 @@ fn only_an_improvement_is_written() -> anyhow::Result<()> {
     reasons("[[lines]]\ncases = ['*']\nwhose = 'suite'\nwhy = 'all is broken'\n")?;
     let before = fs::read_to_string(&report)?;
     let found = run_lines(root, "failed a\nfailed b\n")?;
-    let regression = "error: lines: a has passed before and does not pass now";
+    let regression = "error: lines: a has passed before and does not pass now: failed";
     ensure!(
         found.code == Some(1) && found.stderr.trim() == regression,
         "a reason excuses no regression: {found:?}"
@@ -154,62 +197,259 @@ fn only_an_improvement_is_written() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The report of kopf has one failed case, with one reason.
 #[test]
 fn an_edited_report_is_found() -> anyhow::Result<()> {
-    for (from, to, why) in [
+    const REPORT: &str = "reports/suites/kopf.yaml";
+    const PASSED: &str = "reports/suites/kopf.passed";
+    const SUITES: &str = "suites.toml";
+    const REASONS: &str = "reasons.toml";
+    for (file, from, to, why) in [
         (
+            REPORT,
             "failed: 1",
             "failed: 0",
-            "0 cases failed, but reasons are given for 1",
+            "the statistics have 0 failed cases, and the report names 1",
         ),
         (
+            REPORT,
             "passed: ",
             "passed: 9",
-            "have passed once: a case that passes may not fail again",
+            "passed cases, and the report names ",
         ),
         (
+            REPORT,
+            "skipped: 0",
+            "skipped: 3",
+            "the statistics have 3 skipped cases",
+        ),
+        (
+            REPORT,
+            "skipped: 0",
+            "skipped: many",
+            "is no report of a suite (ValueError",
+        ),
+        (
+            REPORT,
             "why: The package",
             "why: No package",
-            "the report and conformance/reasons.toml differ in",
+            "does not have this reason: No package",
         ),
-        ("version: ", "version: 0", "the report is of version 0"),
+        (
+            REPORT,
+            "[17-admission]",
+            "[99]",
+            "no failed case has the pattern",
+        ),
+        (REPORT, "version: ", "version: 0", "run the suite"),
+        (REPORT, "name: kopf", "name: other", "run the suite"),
+        (
+            REPORT,
+            "- name: standalone",
+            "- name: cluster",
+            "the report is of profile cluster",
+        ),
+        (
+            REPORT,
+            "result: failure",
+            "result: success",
+            "the result is success, and 1 cases failed",
+        ),
+        (
+            REPORT,
+            "commit: ",
+            "commit: dirty-dirty #",
+            "not on a commit",
+        ),
+        (REPORT, "date: '2", "date: '3", "is in the future"),
+        (
+            REPORT,
+            "profiles:",
+            "profile:",
+            "is no report of a suite (KeyError",
+        ),
+        (
+            REPORT,
+            "apiVersion",
+            "{",
+            "is no report of a suite (ParserError",
+        ),
+        (
+            PASSED,
+            "examples.10",
+            "examples.11-filtering-handlers.test_example_11.test_handler_filtering\n#",
+            "is there 2 times",
+        ),
+        (
+            REASONS,
+            "[[kopf]]",
+            "[[unheard]]",
+            "conformance/suites.toml has not",
+        ),
+        (
+            REASONS,
+            "whose = \"suite\"",
+            "whose = \"nobody\"",
+            "is not one of ours, suite, unsupported",
+        ),
+        (
+            REASONS,
+            "why = \"The package oscrypto",
+            "why = \"\" # \"",
+            "an empty why",
+        ),
+        (
+            REASONS,
+            "cases = [\"*17-admission*\"]",
+            "cases = \"*\"",
+            "is no list of patterns",
+        ),
+        (
+            REASONS,
+            "[[kopf]]",
+            "[[kopf",
+            "conformance/reasons.toml cannot be read",
+        ),
+        (SUITES, "sha256 = \"5baa", "sha256 = \"", "is no checksum"),
+        (
+            SUITES,
+            "title = ",
+            "titel = ",
+            "conformance/suites.toml cannot be read",
+        ),
+        (
+            SUITES,
+            "version = \"1.45",
+            "version = \"2.0",
+            "run the suite",
+        ),
     ] {
         let root = tempfile::tempdir()?;
         copy_to(root.path())?;
-        let report = root.path().join(REPORTS).join("kopf.yaml");
-        let text = fs::read_to_string(&report)?;
-        ensure!(text.contains(from), "{from} is not in the report");
-        fs::write(&report, text.replacen(from, to, 1))?;
+        let path = root.path().join("conformance").join(file);
+        let text = fs::read_to_string(&path)?;
+        ensure!(text.contains(from), "{from} is not in {file}");
+        fs::write(&path, text.replacen(from, to, 1))?;
         let found = judges(&["check"], root.path())?;
-        ensure!(
-            found.code == Some(1) && found.stderr.contains("error: kopf: "),
-            "{to}: {found:?}"
-        );
+        ensure!(found.code == Some(1), "{to}: {found:?}");
         ensure!(found.stderr.contains(why), "{to}: {found:?}");
+        ensure!(!found.stderr.contains("Traceback"), "{to}: {found:?}");
     }
     Ok(())
 }
 
 #[test]
-fn a_suite_runs_as_its_report_says_and_a_regression_is_named() -> anyhow::Result<()> {
+fn what_an_earlier_commit_has_may_not_be_lost() -> anyhow::Result<()> {
+    let (failed, passed) = (
+        "tests.e2e.test_examples.test_all_examples_are_runnable[17-admission]",
+        "examples.10-builtins.test_example_10.test_pods_reacted",
+    );
+    let file = |name: &str| format!("{REPORTS}/{name}");
+    // both files of a report, and the page, are changed so that they agree
+    let fall = |root: &Path| -> anyhow::Result<()> {
+        let edit = |name: &str, changes: &[(&str, &str)]| -> anyhow::Result<()> {
+            let mut text = fs::read_to_string(root.join(name))?;
+            for (from, to) in changes {
+                ensure!(text.contains(from), "{name}: {from}");
+                text = text.replacen(from, to, 1);
+            }
+            Ok(fs::write(root.join(name), text)?)
+        };
+        edit(&file("kopf.passed"), &[(&format!("{passed}\n"), "")])?;
+        let more = format!("  - {failed}\n  - {passed}\n");
+        let counts = [("passed: 16", "passed: 15"), ("failed: 1", "failed: 2")];
+        edit(
+            &file("kopf.yaml"),
+            &[counts[0], counts[1], (&format!("  - {failed}\n"), &more)],
+        )?;
+        let both = "cases = [\"*17-admission*\", \"*test_pods_reacted\"]";
+        edit(
+            "conformance/reasons.toml",
+            &[("cases = [\"*17-admission*\"]", both)],
+        )
+    };
+    let renew = |root: &Path| -> anyhow::Result<()> {
+        fall(root)?;
+        for name in ["conformance/suites.toml", &file("kopf.yaml")] {
+            let text = fs::read_to_string(root.join(name))?;
+            fs::write(root.join(name), text.replace("1.45.2", "1.46.0"))?;
+        }
+        Ok(())
+    };
+    let remove = |root: &Path| -> anyhow::Result<()> {
+        fs::remove_file(root.join(file("kopf.yaml")))?;
+        Ok(fs::remove_file(root.join(file("kopf.passed")))?)
+    };
+    let remove_one = |root: &Path| Ok(fs::remove_file(root.join(file("kopf.yaml")))?);
+    let fallen = format!("kopf: {passed} has passed before and does not pass now: failed");
+    type Change<'a> = &'a dyn Fn(&Path) -> anyhow::Result<()>;
+    for (change, why) in [
+        (&fall as Change<'_>, fallen.as_str()),
+        (&renew, &fallen),
+        (&remove, "kopf: its report was removed"),
+        (
+            &remove_one,
+            "kopf: one of kopf.yaml and kopf.passed is missing",
+        ),
+    ] {
+        let root = tempfile::tempdir()?;
+        copy_to(root.path())?;
+        for arguments in [
+            &["init", "--quiet"][..],
+            &["add", "."],
+            &[
+                "-c",
+                "user.name=a",
+                "-c",
+                "user.email=a@example.com",
+                "commit",
+                "--quiet",
+                "-m",
+                "reports",
+            ],
+        ] {
+            let mut git = std::process::Command::new("git");
+            run(git.args(arguments).current_dir(root.path()))?.success()?;
+        }
+        judges(&["check"], root.path())?.success()?;
+        change(root.path())?;
+        judges(&["page"], root.path())?;
+        let found = judges(&["check"], root.path())?;
+        ensure!(
+            found.code == Some(1) && found.stderr.contains(why),
+            "{why}: {found:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Runs a suite that takes seconds, and expects its report. A case that is expected to pass and does not exist any more is a regression, too.
+fn run_quick(suite: &str) -> anyhow::Result<()> {
     let root = tempfile::tempdir()?;
     copy_to(root.path())?;
-    // a case that is expected to pass and does not exist any more is a regression, too
-    let passed = root
-        .path()
-        .join(REPORTS)
-        .join(QUICK)
-        .with_extension("passed");
+    let passed = root.path().join(REPORTS).join(suite);
+    let passed = passed.with_extension("passed");
     let all = fs::read_to_string(&passed)?;
     fs::write(&passed, format!("a case that is gone\n{all}"))?;
     let built = target_directory()?.display().to_string();
-    let arguments = ["run", "--suite", QUICK, "--built", &built];
+    let arguments = ["run", "--suite", suite, "--built", &built];
     let found = judges(&arguments, root.path())?;
-    let why =
-        format!("error: {QUICK}: a case that is gone has passed before and does not pass now");
+    let why = format!(
+        "error: {suite}: a case that is gone has passed before and does not pass now: missing"
+    );
     ensure!(
         found.code == Some(1) && found.stderr.trim() == why,
         "{found:?}"
     );
     Ok(())
+}
+
+#[test]
+fn json_schema_is_judged_as_its_report_says() -> anyhow::Result<()> {
+    run_quick("json-schema")
+}
+
+#[test]
+fn cel_is_judged_as_its_report_says() -> anyhow::Result<()> {
+    run_quick("cel-spec")
 }
