@@ -144,7 +144,7 @@ fn a_suite_that_did_not_run_to_its_end_has_no_report() -> anyhow::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let line = fs::read(entry?.path().join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).into_owned();
-        ensure!(!line.starts_with("sleep\0777"), "{line}");
+        ensure!(!line.starts_with("sleep\x00777"), "{line}");
     }
     Ok(())
 }
@@ -197,133 +197,136 @@ fn only_an_improvement_is_written() -> anyhow::Result<()> {
     Ok(())
 }
 
+const REPORT: &str = "reports/suites/kopf.yaml";
+const PASSED: &str = "reports/suites/kopf.passed";
+const SUITES: &str = "suites.toml";
+const REASONS: &str = "reasons.toml";
+/// Edits of files below `conformance` and what `check` says: file, old text, new text, words of the error.
+const EDITS: [(&str, &str, &str, &str); 23] = [
+    (
+        REPORT,
+        "failed: 1",
+        "failed: 0",
+        "the statistics have 0 failed cases, and the report names 1",
+    ),
+    (
+        REPORT,
+        "passed: ",
+        "passed: 9",
+        "passed cases, and the report names ",
+    ),
+    (
+        REPORT,
+        "skipped: 0",
+        "skipped: 3",
+        "the statistics have 3 skipped cases",
+    ),
+    (
+        REPORT,
+        "skipped: 0",
+        "skipped: many",
+        "is no report of a suite (ValueError",
+    ),
+    (
+        REPORT,
+        "why: The package",
+        "why: No package",
+        "does not have this reason: No package",
+    ),
+    (
+        REPORT,
+        "[17-admission]",
+        "[99]",
+        "no failed case has the pattern",
+    ),
+    (REPORT, "version: ", "version: 0", "run the suite"),
+    (REPORT, "name: kopf", "name: other", "run the suite"),
+    (
+        REPORT,
+        "- name: standalone",
+        "- name: cluster",
+        "the report is of profile cluster",
+    ),
+    (
+        REPORT,
+        "result: failure",
+        "result: success",
+        "the result is success, and 1 cases failed",
+    ),
+    (
+        REPORT,
+        "commit: ",
+        "commit: dirty-dirty #",
+        "not on a commit",
+    ),
+    (REPORT, "date: '2", "date: '3", "is in the future"),
+    (
+        REPORT,
+        "profiles:",
+        "profile:",
+        "is no report of a suite (KeyError",
+    ),
+    (
+        REPORT,
+        "apiVersion",
+        "{",
+        "is no report of a suite (ParserError",
+    ),
+    (
+        PASSED,
+        "examples.10",
+        "examples.11-filtering-handlers.test_example_11.test_handler_filtering\n#",
+        "is there 2 times",
+    ),
+    (
+        REASONS,
+        "[[kopf]]",
+        "[[unheard]]",
+        "conformance/suites.toml has not",
+    ),
+    (
+        REASONS,
+        "whose = \"suite\"",
+        "whose = \"nobody\"",
+        "is not one of ours, suite, unsupported",
+    ),
+    (
+        REASONS,
+        "why = \"The package oscrypto",
+        "why = \"\" # \"",
+        "an empty why",
+    ),
+    (
+        REASONS,
+        "cases = [\"*17-admission*\"]",
+        "cases = \"*\"",
+        "is no list of patterns",
+    ),
+    (
+        REASONS,
+        "[[kopf]]",
+        "[[kopf",
+        "conformance/reasons.toml cannot be read",
+    ),
+    (SUITES, "sha256 = \"5baa", "sha256 = \"", "is no checksum"),
+    (
+        SUITES,
+        "title = ",
+        "titel = ",
+        "conformance/suites.toml cannot be read",
+    ),
+    (
+        SUITES,
+        "version = \"1.45",
+        "version = \"2.0",
+        "run the suite",
+    ),
+];
+
 /// The report of kopf has one failed case, with one reason.
 #[test]
 fn an_edited_report_is_found() -> anyhow::Result<()> {
-    const REPORT: &str = "reports/suites/kopf.yaml";
-    const PASSED: &str = "reports/suites/kopf.passed";
-    const SUITES: &str = "suites.toml";
-    const REASONS: &str = "reasons.toml";
-    for (file, from, to, why) in [
-        (
-            REPORT,
-            "failed: 1",
-            "failed: 0",
-            "the statistics have 0 failed cases, and the report names 1",
-        ),
-        (
-            REPORT,
-            "passed: ",
-            "passed: 9",
-            "passed cases, and the report names ",
-        ),
-        (
-            REPORT,
-            "skipped: 0",
-            "skipped: 3",
-            "the statistics have 3 skipped cases",
-        ),
-        (
-            REPORT,
-            "skipped: 0",
-            "skipped: many",
-            "is no report of a suite (ValueError",
-        ),
-        (
-            REPORT,
-            "why: The package",
-            "why: No package",
-            "does not have this reason: No package",
-        ),
-        (
-            REPORT,
-            "[17-admission]",
-            "[99]",
-            "no failed case has the pattern",
-        ),
-        (REPORT, "version: ", "version: 0", "run the suite"),
-        (REPORT, "name: kopf", "name: other", "run the suite"),
-        (
-            REPORT,
-            "- name: standalone",
-            "- name: cluster",
-            "the report is of profile cluster",
-        ),
-        (
-            REPORT,
-            "result: failure",
-            "result: success",
-            "the result is success, and 1 cases failed",
-        ),
-        (
-            REPORT,
-            "commit: ",
-            "commit: dirty-dirty #",
-            "not on a commit",
-        ),
-        (REPORT, "date: '2", "date: '3", "is in the future"),
-        (
-            REPORT,
-            "profiles:",
-            "profile:",
-            "is no report of a suite (KeyError",
-        ),
-        (
-            REPORT,
-            "apiVersion",
-            "{",
-            "is no report of a suite (ParserError",
-        ),
-        (
-            PASSED,
-            "examples.10",
-            "examples.11-filtering-handlers.test_example_11.test_handler_filtering\n#",
-            "is there 2 times",
-        ),
-        (
-            REASONS,
-            "[[kopf]]",
-            "[[unheard]]",
-            "conformance/suites.toml has not",
-        ),
-        (
-            REASONS,
-            "whose = \"suite\"",
-            "whose = \"nobody\"",
-            "is not one of ours, suite, unsupported",
-        ),
-        (
-            REASONS,
-            "why = \"The package oscrypto",
-            "why = \"\" # \"",
-            "an empty why",
-        ),
-        (
-            REASONS,
-            "cases = [\"*17-admission*\"]",
-            "cases = \"*\"",
-            "is no list of patterns",
-        ),
-        (
-            REASONS,
-            "[[kopf]]",
-            "[[kopf",
-            "conformance/reasons.toml cannot be read",
-        ),
-        (SUITES, "sha256 = \"5baa", "sha256 = \"", "is no checksum"),
-        (
-            SUITES,
-            "title = ",
-            "titel = ",
-            "conformance/suites.toml cannot be read",
-        ),
-        (
-            SUITES,
-            "version = \"1.45",
-            "version = \"2.0",
-            "run the suite",
-        ),
-    ] {
+    for (file, from, to, why) in EDITS {
         let root = tempfile::tempdir()?;
         copy_to(root.path())?;
         let path = root.path().join("conformance").join(file);
