@@ -30,6 +30,7 @@ use crate::{
         pretty,
         query::Query,
         remote::{RemotePath, RemoteVersion},
+        rewrite::Forwarded,
         subresource::Subresource,
         versions::ConvertedVersions,
         warnings::Warnings,
@@ -74,10 +75,6 @@ where
         answer(self.0.clone(), parts, body::request_body(body))
     }
 }
-
-/// Marks the answer of another server, which has chosen its form.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Forwarded;
 
 /// What comes of a request.
 type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;

@@ -1,7 +1,7 @@
 //! An in-process MQTT broker for the devices of one node.
 //!
-//! Clients of MQTT 3.1, 3.1.1 and 5 connect to any number of listeners, with or without TLS; this process publishes and subscribes through a
-//! [`Handle`]. [`bind`] opens the database and binds the listeners; [`Task::run`] serves until its token is cancelled.
+//! Clients of MQTT 3.1, 3.1.1 and 5 connect to any number of listeners, with or without TLS; this process publishes and subscribes through
+//! a [`Handle`]. [`bind`] opens the database and binds the listeners; [`Task::run`] serves until its token is cancelled.
 //!
 //! - MQTT 3.1.1: <https://docs.oasis-open.org/mqtt/mqtt/v3.1.1/os/mqtt-v3.1.1-os.html>
 //! - MQTT 5: <https://docs.oasis-open.org/mqtt/mqtt/v5.0/os/mqtt-v5.0-os.html>

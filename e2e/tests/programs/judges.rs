@@ -426,7 +426,8 @@ fn what_an_earlier_commit_has_may_not_be_lost() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a suite that takes seconds, and expects its report. A case that is expected to pass and does not exist any more is a regression, too.
+/// Runs a suite that takes seconds, and expects its report. A case that is expected to pass and does not exist any more is a regression,
+/// too.
 fn run_quick(suite: &str) -> anyhow::Result<()> {
     let root = tempfile::tempdir()?;
     copy_to(root.path())?;

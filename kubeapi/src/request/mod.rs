@@ -16,7 +16,7 @@ pub mod query;
 pub mod remote;
 pub mod request_type;
 pub mod review_kind;
-mod rewrite;
+pub(crate) mod rewrite;
 pub mod subresource;
 pub mod versions;
 pub mod warnings;

@@ -10,6 +10,10 @@ use crate::{
     status::StatusError,
 };
 
+/// Marks the answer of another server, which has chosen its form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forwarded;
+
 /// The media type of the responses that can be written in another form.
 pub(super) const JSON: &str = "application/json";
 

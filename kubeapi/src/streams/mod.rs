@@ -39,12 +39,12 @@ use crate::{
         call::{self, Call},
         path::Target,
         query::Query,
+        rewrite::Forwarded,
         subresource::Remote,
         versions::ConvertedVersions,
         warnings::Warnings,
     },
     status::StatusError,
-    tower_service::Forwarded,
     verbs::get::find,
 };
 
