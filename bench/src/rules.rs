@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use e2e::{AGENT, Cloud, Node, Ports, Process, Rig, Runtime};
+use e2e::{AGENT, Cloud, Mounts, Node, Ports, Process, Rig, Runtime};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -289,6 +289,7 @@ impl World {
             config,
             pods: path.join("node/kubelet/pods"),
             port: cloud.ports.node,
+            mounts: Mounts::below(path),
         };
         let rig = Rig {
             node,
