@@ -31,7 +31,7 @@ def main():
     parser.add_argument("--root", type=Path, default=ROOT, help="the repository whose reports are checked")
     options = parser.parse_args()
     # so that what runs is stopped
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: stopped by a signal; no report was written"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: stopped by a signal; the current suite has no report"))
     try:
         known = suites.read(options.root)
         faults = run(options, known) if options.command == "run" else check.check(options.root, known)
@@ -43,7 +43,7 @@ def main():
     except suites.Failure as failure:
         faults = [failure]
     except KeyboardInterrupt:
-        sys.exit("error: stopped by a signal; no report was written")
+        sys.exit("error: stopped by a signal; the current suite has no report")
     for fault in faults:
         print(f"error: {fault}", file=sys.stderr)
     if not faults and options.command == "check":
