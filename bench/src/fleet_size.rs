@@ -34,6 +34,8 @@ const IDLE: Duration = Duration::from_secs(60);
 /// The Deployments with one pod each, and how many are created at a time.
 const DEPLOYMENTS: usize = 2_000;
 const AT_ONCE: usize = 16;
+/// The most nodes that are filled with pods, which takes minutes.
+const MOST_WITH_PODS: usize = 1_000;
 /// The ConfigMap that a pod on each node uses.
 const SETTINGS: &str = "settings";
 
@@ -188,6 +190,15 @@ async fn measure(nodes: usize) -> anyhow::Result<()> {
     until_gone(Api::<Pod>::default_namespaced(cloud.client())).await?;
     add("2000-deployments-gone", begun.elapsed().as_secs_f64(), "s");
 
+    if nodes <= MOST_WITH_PODS {
+        let begun = Instant::now();
+        fill(&deployments, nodes).await?;
+        add("10-pods-on-each-node", begun.elapsed().as_secs_f64(), "s");
+        add("resident-with-10-pods-each", resident(own)? - before, "MB");
+        deployments.delete("ten", &DeleteParams::default()).await?;
+        until_gone(Api::<Pod>::default_namespaced(cloud.client())).await?;
+    }
+
     let names = || (1..=nodes).map(|number| format!("edge-{number}"));
     let begun = Instant::now();
     names().for_each(|node| cloud.faults().cut_link(&node));
@@ -252,20 +263,37 @@ async fn change_settings(cloud: &Cloud, nodes: usize) -> anyhow::Result<()> {
     .await
 }
 
+/// Returns a Deployment of this number of pods.
+fn deployment(name: &str, replicas: usize) -> anyhow::Result<Deployment> {
+    let deployment = json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": "busybox:1.36"}], "automountServiceAccountToken": false},
+            },
+        },
+    });
+    Ok(serde_json::from_value(deployment)?)
+}
+
+/// Runs ten pods on each node.
+async fn fill(deployments: &Api<Deployment>, nodes: usize) -> anyhow::Result<()> {
+    let ten = deployment("ten", 10 * nodes)?;
+    deployments.create(&PostParams::default(), &ten).await?;
+    until(deployments.clone(), 1, |deployment| {
+        let status = deployment.status.as_ref();
+        let ready = status.and_then(|status| status.ready_replicas);
+        ready.and_then(|ready| usize::try_from(ready).ok()) == Some(10 * nodes)
+    })
+    .await
+}
+
 async fn create(deployments: &Api<Deployment>) -> anyhow::Result<()> {
     let create = async |number: usize| {
-        let name = format!("web-{number}");
-        let deployment = json!({
-            "metadata": {"name": name},
-            "spec": {
-                "selector": {"matchLabels": {"app": name}},
-                "template": {
-                    "metadata": {"labels": {"app": name}},
-                    "spec": {"containers": [{"name": "main", "image": "busybox:1.36"}], "automountServiceAccountToken": false},
-                },
-            },
-        });
-        let deployment = serde_json::from_value(deployment)?;
+        let deployment = deployment(&format!("web-{number}"), 1)?;
         let created = deployments
             .create(&PostParams::default(), &deployment)
             .await;
