@@ -130,7 +130,7 @@ macro_rules! virtual_scenarios {
 }
 
 virtual_scenarios! {
-    a_node_is_offline_for_an_hour: "offline.yaml",
+    a_node_is_offline_for_eight_hours: "offline.yaml",
     pods_of_a_lost_node_are_evicted: "eviction.yaml",
     the_power_fails_at_one_node_after_the_other: "power-cuts.yaml",
     a_certificate_expires_for_an_hour: "certificate.yaml",
