@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import check
+import history
 import page
 import report
 import suites
@@ -68,7 +69,9 @@ def run(options, known):
             print(f"{name}: not run; it does not test a cluster")
             continue
         try:
-            cases = suites.run(suite, options.built.resolve(), options.suites and options.suites.resolve(), options.cluster)
+            passed = set().union(*history.passed(options.root, name).values())
+            given = options.suites and options.suites.resolve()
+            cases = suites.run(suite, options.built.resolve(), given, passed, options.cluster)
         except suites.Failure as failure:
             faults.append(f"{name}: {failure}")
             continue

@@ -48,7 +48,8 @@ class Suite:
     #: Packages of npm beside its files.
     node_packages: list = field(default_factory=list)
     build: list = field(default_factory=list)
-    #: Runs a failed case again, up to three times, if cases of the suite fail at random: the command, with `{case}` or `{test}`.
+    #: Runs a failed case that has passed before again, up to three times, if cases of the suite fail at random: the command, with `{case}` or
+    #: `{test}`, or for the whole suite.
     again: list = field(default_factory=list)
     #: Programs of ours that run meanwhile, with their arguments: `cloudsim`, `runtime`, `broker`.
     servers: dict = field(default_factory=dict)
@@ -95,8 +96,24 @@ def remove_work(suite, built):
     shutil.rmtree(work(suite, built) / "run", ignore_errors=True)
 
 
-def run(suite, built, given, cluster=None):
-    """Runs a suite, against another cluster if its kubeconfig is given; returns its cases: (name, outcome, message)."""
+def run_again(suite, cases, again, passed):
+    """Runs failed cases that have passed before up to three more times. `again` runs the suite's command for a case and returns those that
+    pass: that case, or any if the command names none."""
+    is_alone = any(field in word for word in suite.again for field in ("{case}", "{test}"))
+    for _ in range(3):
+        failed = [name for name, outcome, _ in cases if outcome == results.FAILED and name in passed]
+        better = set()
+        for name in failed if is_alone else failed[:1]:
+            better |= again(name) & ({name} if is_alone else set(failed))
+        for number, (name, _, message) in enumerate(cases):
+            if name in better:
+                print(f"{suite.name}: {name} failed, and passed when it was run again", flush=True)
+                cases[number] = (name, results.PASSED, message)
+
+
+def run(suite, built, given, passed, cluster=None):
+    """Runs a suite, against another cluster if its kubeconfig is given; returns its cases: (name, outcome, message). `passed` are the cases that
+    have passed before."""
     print(f"{suite.name} {suite.version}", flush=True)
     here = work(suite, built)
     here.mkdir(parents=True, exist_ok=True)
@@ -145,15 +162,15 @@ def run(suite, built, given, cluster=None):
             raise Failure(f"no case ran; {where}")
         if code < 0 or code > 0 and not count(results.FAILED):
             raise Failure(f"the suite ended with {code}, and its {len(cases)} results do not say why: not all cases ran; {where}")
-        for number, (name, outcome, message) in enumerate(cases):
-            for _ in range(3 if suite.again and outcome == results.FAILED else 0):
-                # pytest selects by the name of a function or of its parameter
-                names.update(case=name, test=name.rpartition(".")[2].rstrip("]").rpartition("[")[2])
-                execute([fill(word) for word in suite.again], source / suite.folder, env, here / "again.log", suite.limit, must_succeed=False)
-                if any(one[:2] == (name, results.PASSED) for one in read_results(form, here / "again.log")):
-                    print(f"{suite.name}: {name} failed, and passed when it was run again", flush=True)
-                    cases[number] = (name, results.PASSED, message)
-                    break
+
+        def again(case):
+            # pytest selects by the name of a function or of its parameter
+            names.update(case=case, test=case.rpartition(".")[2].rstrip("]").rpartition("[")[2])
+            execute([fill(word) for word in suite.again], source / suite.folder, env, here / "again.log", suite.limit, must_succeed=False)
+            return {name for name, outcome, _ in read_results(form, here / "again.log") if outcome == results.PASSED}
+
+        if suite.again:
+            run_again(suite, cases, again, passed)
     return cases
 
 
