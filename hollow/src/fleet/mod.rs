@@ -237,7 +237,7 @@ impl Fleet {
         if let Ok(limit) = limits::raise_open_files()
             && !(options.in_process.is_some() && options.in_memory)
         {
-            open_files::check(options.count(), limit)?;
+            open_files::check(options.count(), options.in_memory, limit)?;
         }
         // If all enrolled at once, the first answers would come too late for the last ones.
         let waits = AtomicBool::new(options.count() > CONCURRENT_STARTS);
